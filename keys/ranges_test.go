@@ -1,0 +1,155 @@
+package keys_test
+
+import (
+	"bytes"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cairnlog/cairn/keys"
+)
+
+func contains(r keys.Range, key []byte) bool {
+	return bytes.Compare(r.Start, key) <= 0 && bytes.Compare(key, r.End) < 0
+}
+
+func containing(ranges []keys.Range, key []byte) (n int) {
+	for _, r := range ranges {
+		if contains(r, key) {
+			n++
+		}
+	}
+	return n
+}
+
+// within says whether offset is in [from, to) as the row ranges mean it.
+func within(offset, from, to int64) bool {
+	return offset >= from && (offset < to || to == math.MaxInt64)
+}
+
+func TestRowRangesHoldExactlyTheirOffsets(t *testing.T) {
+	rng := seeded(t)
+	build := map[string]func(p keys.Partition, from, to int64) keys.Range{
+		"log": keys.LogRange, "timestamps": keys.TimestampRange, "segments": keys.SegmentRange,
+	}
+	for _, s := range spaces {
+		rangeOf, ok := build[s.name]
+		if !ok {
+			continue
+		}
+		for range 20_000 {
+			bound, r := randomRow(rng), randomRow(rng)
+			from, to := bound.offset, pick(rng, boundaryOffsets, rng.Int64())
+			if rng.IntN(2) == 0 {
+				r.partition = bound.partition
+			}
+			got := rangeOf(bound.partition, from, to)
+			want := r.partition == bound.partition && within(r.offset, from, to)
+			require.Equal(t, want, contains(got, s.append(nil, r)), "%s %v [%d, %d) %+v", s.name, bound.partition, from, to, r)
+			require.LessOrEqual(t, bytes.Compare(got.Start, got.End), 0, "never inverted")
+		}
+	}
+}
+
+func TestEpochRangeHoldsExactlyItsEpochs(t *testing.T) {
+	rng := seeded(t)
+	for range 20_000 {
+		bound, r := randomRow(rng), randomRow(rng)
+		from, to := bound.epoch, pick(rng, boundaryEpochs, rng.Int32())
+		if rng.IntN(2) == 0 {
+			r.partition = bound.partition
+		}
+		got := keys.EpochRange(bound.partition, from, to)
+		want := r.partition == bound.partition && r.epoch >= from && (r.epoch < to || to == math.MaxInt32)
+		require.Equal(t, want, contains(got, keys.AppendEpoch(nil, r.partition, r.epoch)))
+		require.LessOrEqual(t, bytes.Compare(got.Start, got.End), 0, "never inverted")
+	}
+}
+
+func TestRangeFromANegativeOffsetStartsAtZero(t *testing.T) {
+	p := keys.Partition{Topic: 1}
+	require.Equal(t, keys.LogRange(p, 0, 5), keys.LogRange(p, -7, 5))
+	require.Equal(t, keys.EpochRange(p, 0, 5), keys.EpochRange(p, -7, 5))
+	empty := keys.LogRange(p, 9, 5)
+	require.Equal(t, empty.Start, empty.End)
+	empty = keys.LogRange(p, -9, -5)
+	require.Equal(t, empty.Start, empty.End)
+}
+
+func TestPartitionRangesHoldBothHalvesAndNothingElse(t *testing.T) {
+	rng := seeded(t)
+	for _, s := range spaces {
+		byPartition := s.first >= 3 && s.first <= 7
+		for range 5_000 {
+			p, r := randomRow(rng).partition, randomRow(rng)
+			switch rng.IntN(3) {
+			case 0:
+				r.partition = p
+			case 1:
+				r.partition = p.Companion()
+			}
+			want := 0
+			if byPartition && (r.partition == p || r.partition == p.Companion()) {
+				want = 1
+			}
+			require.Equal(t, want, containing(keys.PartitionRanges(p), s.append(nil, r)), "%s %v %+v", s.name, p, r)
+		}
+	}
+	p := keys.Partition{Topic: 3, Number: 4}
+	require.Equal(t, keys.PartitionRanges(p), keys.PartitionRanges(p.Companion()))
+}
+
+func TestTopicRangesHoldTheTopicAndNothingElse(t *testing.T) {
+	rng := seeded(t)
+	for _, s := range spaces {
+		for range 5_000 {
+			topic, r := randomRow(rng).partition.Topic, randomRow(rng)
+			if rng.IntN(2) == 0 {
+				r.partition.Topic = topic
+			}
+			want := 0
+			if s.first >= 3 && s.first <= 7 && r.partition.Topic == topic {
+				want = 1
+			}
+			require.Equal(t, want, containing(keys.TopicRanges(topic), s.append(nil, r)), "%s %d %+v", s.name, topic, r)
+		}
+	}
+}
+
+func TestRangesAreDisjointAndAscending(t *testing.T) {
+	p := keys.Partition{Topic: math.MaxUint32, Number: math.MaxInt32}
+	for _, ranges := range [][]keys.Range{keys.PartitionRanges(p), keys.TopicRanges(p.Topic)} {
+		for i, r := range ranges {
+			require.Negative(t, bytes.Compare(r.Start, r.End))
+			if i > 0 {
+				require.LessOrEqual(t, bytes.Compare(ranges[i-1].End, r.Start), 0)
+			}
+		}
+	}
+}
+
+func TestGroupRangeHoldsOneGroup(t *testing.T) {
+	for _, group := range boundaryNames {
+		for _, other := range boundaryNames {
+			for _, number := range boundaryNumbers {
+				key := keys.AppendOffset(nil, other, keys.Partition{Topic: math.MaxUint32, Number: number})
+				require.Equal(t, group == other, contains(keys.OffsetGroupRange(group), key), "%q %q", group, other)
+			}
+		}
+	}
+}
+
+func TestSpaceRangesHoldTheirSpace(t *testing.T) {
+	rng := seeded(t)
+	ranges := map[string]keys.Range{
+		"catalog": keys.CatalogRange(), "state": keys.StatesRange(), "offsets": keys.OffsetsRange(),
+	}
+	for name, r := range ranges {
+		for _, s := range spaces {
+			for range 1_000 {
+				require.Equal(t, s.name == name, contains(r, s.append(nil, randomRow(rng))))
+			}
+		}
+	}
+}
