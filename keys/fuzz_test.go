@@ -36,3 +36,4 @@ func FuzzDecodeSegment(f *testing.F)   { fuzzDecode(f, "segments") }
 func FuzzDecodeState(f *testing.F)     { fuzzDecode(f, "state") }
 func FuzzDecodeEpoch(f *testing.F)     { fuzzDecode(f, "epochs") }
 func FuzzDecodeOffset(f *testing.F)    { fuzzDecode(f, "offsets") }
+func FuzzDecodeDue(f *testing.F)       { fuzzDecode(f, "due") }

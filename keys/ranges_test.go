@@ -153,3 +153,19 @@ func TestSpaceRangesHoldTheirSpace(t *testing.T) {
 		}
 	}
 }
+
+// What is due at or before an instant is one range, whatever the partition.
+func TestDueRangeEndsAfterItsInstant(t *testing.T) {
+	r := keys.DueRange(100)
+	for at, want := range map[int64]bool{0: true, 99: true, 100: true, 101: false, math.MaxInt64: false} {
+		for _, number := range boundaryNumbers {
+			key := keys.AppendDue(nil, at, keys.Partition{Topic: math.MaxUint32, Number: number})
+			in := bytes.Compare(r.Start, key) <= 0 && bytes.Compare(key, r.End) < 0
+			require.Equal(t, want, in, "at %d", at)
+		}
+	}
+	none := keys.DueRange(-1)
+	require.Equal(t, none.Start, none.End)
+	all := keys.DueRange(math.MaxInt64)
+	require.Negative(t, bytes.Compare(keys.AppendDue(nil, math.MaxInt64, keys.Partition{}), all.End))
+}

@@ -81,6 +81,12 @@ var spaces = []space{
 		func(key []byte) (r row, err error) { r.name, r.partition, err = keys.DecodeOffset(key); return },
 		func(r row) []any { return append([]any{r.name}, partitionFields(r)...) },
 	},
+	{
+		"due", 9,
+		func(dst []byte, r row) []byte { return keys.AppendDue(dst, r.offset, r.partition) },
+		func(key []byte) (r row, err error) { r.offset, r.partition, err = keys.DecodeDue(key); return },
+		func(r row) []any { return append([]any{uint64(r.offset)}, partitionFields(r)...) },
+	},
 }
 
 var (

@@ -1,0 +1,221 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/cairnlog/cairn/codec"
+	"github.com/cairnlog/cairn/keys"
+)
+
+// catalog holds the topics. Its rows are in memory; changes are written
+// through with a sync under its lock, which no append takes.
+type catalog struct {
+	ddl sync.Mutex // serializes changes, held across their sync
+	mu  struct {
+		sync.RWMutex
+		topics map[string]*Topic
+		byID   map[uint32]*Topic
+		nextID uint32
+	}
+}
+
+// catalogRow is the value of a catalog key.
+type catalogRow struct {
+	Version  uint8             `msgpack:"v"`
+	ID       uint32            `msgpack:"id"`
+	Settings map[string]string `msgpack:"s"` // Kafka names; what differs from the defaults
+}
+
+const catalogVersion = 1
+
+// CreateTopic makes a topic; it is on stable storage when CreateTopic returns.
+// Errors: ErrTopicExists, a *ConfigError per bad setting, an invalid name
+// (Kafka code 17).
+func (db *DB) CreateTopic(name string, config TopicConfig) (*Topic, error) {
+	t, created, err := db.ensureTopic(name, config)
+	if err == nil && !created {
+		return nil, fmt.Errorf("engine: create %s: %w", name, ErrTopicExists)
+	}
+	return t, err
+}
+
+// EnsureTopic returns the topic of that name, made with config if it does not
+// exist. The settings of an existing topic stay as they are.
+func (db *DB) EnsureTopic(name string, config TopicConfig) (*Topic, error) {
+	t, _, err := db.ensureTopic(name, config)
+	return t, err
+}
+
+func (db *DB) ensureTopic(name string, config TopicConfig) (t *Topic, created bool, err error) {
+	if err := db.writable(); err != nil {
+		return nil, false, err
+	}
+	if err := validateTopicName(name); err != nil {
+		return nil, false, err
+	}
+	settings, err := config.withDefaults(db.opts.Defaults).resolve()
+	if err != nil {
+		return nil, false, fmt.Errorf("engine: create %s: %w", name, err)
+	}
+	c := &db.catalog
+	c.ddl.Lock()
+	defer c.ddl.Unlock()
+	if t, ok := db.Topic(name); ok {
+		return t, false, nil
+	}
+	c.mu.RLock()
+	id := c.mu.nextID
+	c.mu.RUnlock()
+	if err := db.writeCatalogRow(name, catalogRow{catalogVersion, id, config.Settings()}, id+1); err != nil {
+		return nil, false, fmt.Errorf("engine: create %s: %w", name, err)
+	}
+	t = newTopic(db, name, id, config, settings)
+	c.mu.Lock()
+	c.mu.nextID = id + 1
+	c.mu.Unlock()
+	c.add(t)
+	return t, true, nil
+}
+
+func (c *catalog) add(t *Topic) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.topics[t.name] = t
+	c.mu.byID[t.id] = t
+}
+
+func (c *catalog) remove(t *Topic) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.mu.topics, t.name)
+	delete(c.mu.byID, t.id)
+}
+
+// writeCatalogRow stores a topic's row, with the next topic id if that changed:
+// ids are never used twice, so nothing of a deleted topic can come back.
+func (db *DB) writeCatalogRow(name string, row catalogRow, nextID uint32) error {
+	value, err := encodeRow(&row)
+	if err != nil {
+		return err
+	}
+	batch := db.pdb.NewBatch()
+	if err := batch.Set(keys.AppendCatalog(nil, name), value, nil); err != nil {
+		return err
+	}
+	if nextID != 0 {
+		if err := db.setMeta(batch, metaNextTopic, nextID); err != nil {
+			return err
+		}
+	}
+	return db.commitSync(context.Background(), batch)
+}
+
+// encodeRow is msgpack with sorted map keys: equal rows have equal bytes.
+func encodeRow(row any) ([]byte, error) {
+	var b strings.Builder
+	e := msgpack.NewEncoder(&b)
+	e.SetSortMapKeys(true)
+	if err := e.Encode(row); err != nil {
+		return nil, err
+	}
+	return []byte(b.String()), nil
+}
+
+// AlterTopic replaces the topic's settings. A change of timestamp type, limit
+// or format holds for new appends only (SPEC 11). The number of partitions can
+// only grow.
+func (db *DB) AlterTopic(name string, config TopicConfig) error {
+	if err := db.writable(); err != nil {
+		return err
+	}
+	settings, err := config.withDefaults(db.opts.Defaults).resolve()
+	if err != nil {
+		return fmt.Errorf("engine: alter %s: %w", name, err)
+	}
+	db.catalog.ddl.Lock()
+	defer db.catalog.ddl.Unlock()
+	t, ok := db.Topic(name)
+	if !ok {
+		return fmt.Errorf("engine: alter %s: %w", name, ErrUnknownTopic)
+	}
+	if had := t.Partitions(); settings.partitions < had {
+		return fmt.Errorf("engine: alter %s: %w", name, codec.Errorf(codec.CodeInvalidPartitions,
+			"%d partitions cannot become %d", had, settings.partitions))
+	}
+	if err := db.writeCatalogRow(name, catalogRow{catalogVersion, t.id, config.Settings()}, 0); err != nil {
+		return fmt.Errorf("engine: alter %s: %w", name, err)
+	}
+	t.set(config, settings)
+	return db.ringTopic(t)
+}
+
+// Topic returns the topic of that name, false if there is none.
+func (db *DB) Topic(name string) (*Topic, bool) {
+	db.catalog.mu.RLock()
+	defer db.catalog.mu.RUnlock()
+	t, ok := db.catalog.mu.topics[name]
+	return t, ok
+}
+
+// Topics returns the topics in order of their names.
+func (db *DB) Topics() []*Topic {
+	db.catalog.mu.RLock()
+	defer db.catalog.mu.RUnlock()
+	names := slices.Sorted(maps.Keys(db.catalog.mu.topics))
+	topics := make([]*Topic, len(names))
+	for i, name := range names {
+		topics[i] = db.catalog.mu.topics[name]
+	}
+	return topics
+}
+
+// loadCatalog reads every topic's row.
+func (db *DB) loadCatalog(nextID uint32) error {
+	db.catalog.mu.topics = make(map[string]*Topic)
+	db.catalog.mu.byID = make(map[uint32]*Topic)
+	db.catalog.mu.nextID = max(nextID, 1)
+	r := keys.CatalogRange()
+	it, err := db.newIter(r.Start, r.End)
+	if err != nil {
+		return err
+	}
+	defer it.close()
+	ok, err := it.move(seekGE, r.Start)
+	for ; ok && err == nil; ok, err = it.move(next, nil) {
+		if err := db.loadTopic(it.key, it.value); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+func (db *DB) loadTopic(key, value []byte) error {
+	name, err := keys.DecodeCatalog(key)
+	if err != nil {
+		return &CorruptionError{Offset: -1, Err: err}
+	}
+	var row catalogRow
+	if err := msgpack.Unmarshal(value, &row); err != nil {
+		return &CorruptionError{Topic: name, Offset: -1, Err: err}
+	}
+	if row.Version > catalogVersion {
+		return fmt.Errorf("%w: catalog row of %s has version %d", ErrNewerFormat, name, row.Version)
+	}
+	config, err := ParseTopicConfig(row.Settings)
+	if err != nil {
+		return &CorruptionError{Topic: name, Offset: -1, Err: err}
+	}
+	settings, err := config.withDefaults(db.opts.Defaults).resolve()
+	if err != nil {
+		return fmt.Errorf("topic %s: %w", name, err)
+	}
+	db.catalog.add(newTopic(db, name, row.ID, config, settings))
+	return nil
+}

@@ -1,0 +1,265 @@
+package engine
+
+import (
+	"context"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Every write goes through the committer, for two reasons. A write that fails
+// parks the goroutine that made it behind the fence (see fencefs), and that
+// must never be a caller's. And appends that arrive while the disk syncs share
+// the next sync.
+//
+//	appenders --queue--> apply goroutine --groups--> sync goroutine --> done
+//
+// The apply goroutine puts everything queued into Pebble without waiting for
+// the disk and asks for one sync; the sync goroutine waits for it, publishes
+// the new ends to readers and answers the appenders. WAL order is queue order,
+// so the sync of a group's last batch covers all before it.
+
+// commit is one atomic write on its way to the disk.
+type commit struct {
+	batch *pebble.Batch
+	bytes int64 // admitted by the gate, given back when applied
+	sync  bool  // done waits for stable storage
+	// ends become visible to readers when the commit is done.
+	ends []partitionEnd
+	end1 [1]partitionEnd // backs ends for the usual one
+	done chan error      // buffered; one answer
+	// ackEarly: nobody waits on done, the queue owns the commit.
+	ackEarly bool
+}
+
+// partitionEnd is where one partition stands once a commit is done.
+type partitionEnd struct {
+	partition *Partition
+	end       int64  // offsets below it are readable
+	seq       uint64 // how many commits of the partition are done then
+}
+
+var commitPool = sync.Pool{New: func() any { return &commit{done: make(chan error, 1)} }}
+
+func newCommit(batch *pebble.Batch) *commit {
+	c := commitPool.Get().(*commit)
+	c.batch = batch
+	return c
+}
+
+// release gives an answered commit back.
+func (c *commit) release() {
+	done := c.done
+	*c = commit{done: done}
+	commitPool.Put(c)
+}
+
+type committer struct {
+	db *DB
+
+	mu struct {
+		sync.Mutex
+		queue    []*commit
+		stopping bool
+	}
+	wake   chan struct{} // 1: the queue is not empty, or stopping
+	groups chan []*commit
+	spare  chan []*commit // group slices for reuse
+	ended  chan struct{}
+}
+
+// maxGroups is how many applied groups may wait for their sync.
+const maxGroups = 4
+
+func startCommitter(db *DB) *committer {
+	c := &committer{
+		db:     db,
+		wake:   make(chan struct{}, 1),
+		groups: make(chan []*commit, maxGroups),
+		spare:  make(chan []*commit, maxGroups+2),
+		ended:  make(chan struct{}),
+	}
+	go c.applyLoop()
+	go c.syncLoop()
+	return c
+}
+
+// enqueue hands over a commit. Callers that need an order among commits hold
+// the lock that gives it.
+func (c *committer) enqueue(cm *commit) {
+	c.mu.Lock()
+	c.mu.queue = append(c.mu.queue, cm)
+	first := len(c.mu.queue) == 1
+	c.mu.Unlock()
+	if first {
+		c.signal()
+	}
+}
+
+func (c *committer) signal() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// stop drains the queue and joins both goroutines, unless the store failed:
+// then they are parked for good.
+func (c *committer) stop() {
+	c.mu.Lock()
+	c.mu.stopping = true
+	c.mu.Unlock()
+	c.signal()
+	select {
+	case <-c.ended:
+	case <-c.db.failed:
+	}
+}
+
+// take waits for commits; ok is false when the committer stops and none is left.
+func (c *committer) take() (group []*commit, ok bool) {
+	var empty []*commit
+	select {
+	case empty = <-c.spare:
+	default:
+	}
+	for {
+		c.mu.Lock()
+		group, c.mu.queue = c.mu.queue, empty
+		stopping := c.mu.stopping
+		c.mu.Unlock()
+		if len(group) > 0 {
+			return group, true
+		}
+		if stopping {
+			return nil, false
+		}
+		empty = group
+		<-c.wake
+	}
+}
+
+func (c *committer) applyLoop() {
+	defer close(c.groups)
+	for {
+		group, ok := c.take()
+		if !ok {
+			return
+		}
+		if err := c.apply(group); err != nil {
+			c.db.fence.Trip(err)
+			return
+		}
+		c.groups <- group
+	}
+}
+
+// apply puts a group into Pebble. Its last batch that needs the disk carries
+// the request for the sync.
+func (c *committer) apply(group []*commit) error {
+	syncAt := -1
+	for i, cm := range group {
+		if cm.sync {
+			syncAt = i
+		}
+	}
+	for i, cm := range group {
+		var err error
+		if i == syncAt {
+			err = c.db.pdb.ApplyNoSyncWait(cm.batch, pebble.Sync)
+		} else {
+			err = c.db.pdb.Apply(cm.batch, pebble.NoSync)
+		}
+		if err != nil {
+			return err
+		}
+		if c.db.opts.Durability != SyncAlways {
+			cm.publish()
+		}
+	}
+	return nil
+}
+
+func (c *committer) syncLoop() {
+	defer close(c.ended)
+	for group := range c.groups {
+		for i := len(group) - 1; i >= 0; i-- {
+			if !group[i].sync {
+				continue
+			}
+			if err := group[i].batch.SyncWait(); err != nil {
+				c.db.fence.Trip(err)
+				return
+			}
+			break
+		}
+		if c.db.hasFailed() { // never acknowledge after the fence
+			return
+		}
+		c.finish(group)
+	}
+}
+
+// finish publishes and answers a group that is where it must be.
+func (c *committer) finish(group []*commit) {
+	var bytes int64
+	for _, cm := range group {
+		bytes += cm.bytes
+		if c.db.opts.Durability == SyncAlways {
+			cm.publish()
+		}
+		c.db.stats.commits.Add(1)
+		_ = cm.batch.Close() // returns memory to a pool; it has no error to give
+		if cm.ackEarly {
+			cm.release()
+		} else {
+			cm.done <- nil
+		}
+	}
+	c.db.gate.release(bytes)
+	clear(group)
+	select {
+	case c.spare <- group[:0]:
+	default:
+	}
+}
+
+// publish makes the commit visible. It is called once a commit, in queue order:
+// in the unsynced modes when Pebble has it, under SyncAlways when the disk has.
+func (cm *commit) publish() {
+	for _, e := range cm.ends {
+		e.partition.publish(e)
+	}
+}
+
+// addEndLocked says that the commit moves p to its present end. p.mu is held
+// until the commit is queued.
+func (cm *commit) addEndLocked(p *Partition) {
+	p.mu.seq++
+	if cm.ends == nil {
+		cm.ends = cm.end1[:0]
+	}
+	cm.ends = append(cm.ends, partitionEnd{p, p.mu.end, p.mu.seq})
+}
+
+// wait returns when the commit is done, the store has failed or ctx ends; in
+// the latter cases the outcome is unknown.
+func (db *DB) wait(ctx context.Context, cm *commit) error {
+	select {
+	case err := <-cm.done:
+		cm.release()
+		return err
+	case <-db.failed:
+		return db.failedErr()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// commitSync writes a batch to stable storage.
+func (db *DB) commitSync(ctx context.Context, batch *pebble.Batch) error {
+	cm := newCommit(batch)
+	cm.sync = true
+	db.committer.enqueue(cm)
+	return db.wait(ctx, cm)
+}

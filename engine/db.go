@@ -1,0 +1,286 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/cairnlog/cairn/codec"
+	"github.com/cairnlog/cairn/engine/fencefs"
+)
+
+const (
+	maxOffset    = math.MaxInt64
+	maxPartition = math.MaxInt32
+)
+
+// DB is an open store: topics of numbered partitions in one directory. It is
+// safe for concurrent use.
+type DB struct {
+	opts  Options
+	dir   string
+	lock  *pebble.Lock
+	fence *fencefs.FS
+	pdb   *pebble.DB
+	water *watermarkFile
+
+	committer  *committer
+	gate       gate
+	maintainer *maintainer
+	catalog    catalog
+	stats      counters
+
+	// activePartitions counts the partitions appended to since Open; it decides
+	// where tables are cut.
+	activePartitions atomic.Int64
+
+	maintaining sync.Mutex // one maintenance run at a time
+	status      struct {
+		sync.Mutex
+		MaintenanceStatus
+	}
+
+	// marked is the last mark written, ackedBefore the commits acknowledged
+	// before this Open.
+	marked      mark
+	ackedBefore uint64
+
+	// failed is closed at the first failed write; failure is set before.
+	failed   chan struct{}
+	failOnce sync.Once
+	failure  error
+
+	// closed is closed when Close begins. life is held shared while a Pebble
+	// iterator is made and exclusively while closed is set, so that no
+	// iterator is born after Close has collected them.
+	closed chan struct{}
+	life   sync.RWMutex
+	iters  iterSet
+}
+
+// Open opens the store in dir, or creates it. One process opens a store at a
+// time (ErrLocked). After a crash, kill -9 or power loss Open needs no manual
+// step; what an append acknowledged is there again (see Options.Durability).
+//
+// Errors: ErrLocked, ErrNewerFormat, ErrNotExist, a *ConfigError per bad
+// option, a *DataLossError when the store came back with less than it
+// acknowledged, a *CorruptionError, or an I/O error.
+func Open(dir string, opts Options) (*DB, error) {
+	if err := opts.validate(); err != nil {
+		return nil, fmt.Errorf("engine: open %s: %w", dir, err)
+	}
+	db := &DB{
+		opts:   opts.withDefaults(),
+		dir:    dir,
+		failed: make(chan struct{}),
+		closed: make(chan struct{}),
+	}
+	if err := db.open(); err != nil {
+		return nil, fmt.Errorf("engine: open %s: %w", dir, err)
+	}
+	db.opts.Logger.Info("store opened", "dir", dir, "topics", len(db.Topics()))
+	return db, nil
+}
+
+func (db *DB) open() (err error) {
+	if err := db.lockDir(); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, db.abandonOpen())
+		}
+	}()
+	if err := db.openPebble(); err != nil {
+		return err
+	}
+	db.gate.init(db.opts.MaxQueuedBytes, db.failed, db.closed)
+	db.committer = startCommitter(db)
+	if err := db.recover(); err != nil {
+		return err
+	}
+	db.maintainer = startMaintainer(db)
+	return nil
+}
+
+// lockDir makes the directory if it may and takes its lock.
+func (db *DB) lockDir() error {
+	raw := db.opts.FS
+	if db.opts.MustExist {
+		if desc, err := pebble.Peek(db.dir, raw); err != nil {
+			return err
+		} else if !desc.Exists {
+			return ErrNotExist
+		}
+	} else if err := raw.MkdirAll(db.dir, 0o755); err != nil {
+		return err
+	}
+	lock, err := pebble.LockDirectory(db.dir, raw)
+	switch {
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist):
+		return err
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrLocked, err)
+	}
+	db.lock = lock
+	return nil
+}
+
+// openPebble checks the MANIFEST and opens Pebble behind the fence. Pebble runs
+// in its own goroutine: a failed write parks it and Open returns the cause.
+func (db *DB) openPebble() error {
+	if err := scanManifest(db.opts.FS, db.dir); err != nil {
+		return &CorruptionError{Offset: -1, Err: err}
+	}
+	db.fence = fencefs.New(db.opts.FS, db.fail)
+	pebbleOpts := db.pebbleOptions(db.fence, db.lock)
+	err := db.unlessFailed(func() (err error) {
+		db.pdb, err = pebble.Open(db.dir, pebbleOpts)
+		return err
+	})
+	if err != nil && pebble.IsCorruptionError(err) {
+		return &CorruptionError{Offset: -1, Err: err}
+	}
+	return err
+}
+
+// unlessFailed runs f in a goroutine and returns its error, or the store's
+// failure when f was parked behind the fence.
+func (db *DB) unlessFailed(f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		return err
+	case <-db.failed:
+		return db.failedErr()
+	}
+}
+
+// abandonOpen undoes a failed open.
+func (db *DB) abandonOpen() error {
+	close(db.closed)
+	if db.committer != nil {
+		db.committer.stop()
+	}
+	var err error
+	if db.pdb != nil && !db.hasFailed() {
+		err = db.unlessFailed(db.pdb.Close)
+	}
+	return errors.Join(err, db.closeWatermark(), db.releaseLock())
+}
+
+func (db *DB) closeWatermark() error {
+	if db.water == nil {
+		return nil
+	}
+	return db.water.Close()
+}
+
+// releaseLock gives the directory back: Pebble holds a second reference to the
+// lock, which a store abandoned behind the fence never releases itself.
+func (db *DB) releaseLock() error {
+	err := db.lock.Close()
+	if db.hasFailed() && db.pdb != nil {
+		err = errors.Join(err, db.lock.Close())
+	}
+	return err
+}
+
+// fail marks the store failed; the fence calls it at the first failed write.
+func (db *DB) fail(cause error) {
+	db.failOnce.Do(func() {
+		db.failure = cause
+		close(db.failed)
+		db.opts.Logger.Error("store failed: no further write is accepted", "err", cause)
+	})
+}
+
+func (db *DB) hasFailed() bool {
+	select {
+	case <-db.failed:
+		return true
+	default:
+		return false
+	}
+}
+
+func (db *DB) failedErr() error { return fmt.Errorf("%w: %w", ErrFailed, db.failure) }
+
+func (db *DB) isClosed() bool {
+	select {
+	case <-db.closed:
+		return true
+	default:
+		return false
+	}
+}
+
+// writable returns why the store takes no writes, or nil.
+func (db *DB) writable() error {
+	switch {
+	case db.isClosed():
+		return ErrClosed
+	case db.hasFailed():
+		return db.failedErr()
+	}
+	return nil
+}
+
+// Sync forces everything appended so far to stable storage, whatever the
+// durability mode. It returns ErrFailed wrapped around the cause if it could
+// not, or ctx.Err().
+func (db *DB) Sync(ctx context.Context) error {
+	if err := db.writable(); err != nil {
+		return err
+	}
+	return db.syncNow(ctx)
+}
+
+func (db *DB) syncNow(ctx context.Context) error {
+	batch := db.pdb.NewBatch()
+	if err := batch.LogData(nil, nil); err != nil {
+		return err
+	}
+	return db.commitSync(ctx, batch)
+}
+
+// Close syncs and closes the store. It ends running reads and follows with
+// ErrClosed and waits for appends already queued. A second Close does nothing.
+// On a failed store Close returns nil once the directory can be opened again;
+// the goroutines parked behind the fence stay parked.
+func (db *DB) Close() error {
+	db.life.Lock()
+	if db.isClosed() {
+		db.life.Unlock()
+		return nil
+	}
+	close(db.closed)
+	db.life.Unlock()
+
+	db.maintainer.stop()
+	var errs []error
+	if !db.hasFailed() {
+		errs = append(errs, db.closePartitions(), db.writeMark(context.Background()))
+	}
+	db.committer.stop()
+	db.iters.closeAll()
+	if !db.hasFailed() {
+		errs = append(errs, db.unlessFailed(db.pdb.Close))
+	}
+	errs = append(errs, db.closeWatermark(), db.releaseLock())
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("engine: close %s: %w", db.dir, err)
+	}
+	db.opts.Logger.Info("store closed", "dir", db.dir)
+	return nil
+}
+
+// now reads the store's clock in message time.
+func (db *DB) now() codec.Timestamp { return codec.TimestampOf(db.opts.Now()) }

@@ -1,0 +1,95 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/cairnlog/cairn/keys"
+	"github.com/cairnlog/cairn/retention"
+)
+
+// DeleteTopic deletes a topic with all its partitions, atomically and on stable
+// storage when it returns. Its cost does not grow with the data; the space comes
+// back in the background. Handles on the topic and its partitions return
+// ErrUnknownTopic from then on, a new topic of the same name starts empty.
+func (db *DB) DeleteTopic(ctx context.Context, name string) error {
+	if err := db.writable(); err != nil {
+		return err
+	}
+	db.catalog.ddl.Lock()
+	defer db.catalog.ddl.Unlock()
+	t, ok := db.Topic(name)
+	if !ok {
+		return fmt.Errorf("engine: delete %s: %w", name, ErrUnknownTopic)
+	}
+	batch := db.pdb.NewBatch()
+	err := batch.Delete(keys.AppendCatalog(nil, name), nil)
+	if err == nil {
+		err = deleteRanges(batch, keys.TopicRanges(t.id))
+	}
+	if err != nil {
+		return err
+	}
+	t.drop()
+	db.catalog.remove(t)
+	if err := db.commitSync(ctx, batch); err != nil {
+		return fmt.Errorf("engine: delete %s: %w", name, err)
+	}
+	return nil
+}
+
+// drop makes every handle of the topic refuse. What was queued before is
+// deleted with the rest: the queue is in order.
+func (t *Topic) drop() {
+	t.mu.Lock()
+	t.dropped.Store(true)
+	t.mu.Unlock()
+	for _, p := range t.opened() {
+		p.loading.Lock()
+		p.lockShared()
+		p.mu.dropped = true
+		p.unlockShared()
+		p.loading.Unlock()
+		p.waiters.wake()
+	}
+}
+
+// Drop deletes everything of the partition, offsets included: its next message
+// gets offset 0. Atomic and on stable storage when it returns. Reads that run
+// meanwhile end as with TruncateTo.
+func (p *Partition) Drop(ctx context.Context) error {
+	err := p.exclusively(ctx, func() (*commit, error) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if err := p.writableLocked(); err != nil {
+			return nil, err
+		}
+		batch := p.db.pdb.NewBatch()
+		if err := p.dropInto(batch); err != nil {
+			return nil, p.broken(err)
+		}
+		return p.queueLocked(batch), nil
+	})
+	return p.wrap("drop", err)
+}
+
+// dropInto deletes the partition's rows and begins it anew in memory; nothing
+// stays on disk.
+func (p *Partition) dropInto(batch *pebble.Batch) error {
+	if due := p.mu.state.Due; due != retention.Never {
+		if err := batch.Delete(keys.AppendDue(nil, int64(due), p.id), nil); err != nil {
+			return err
+		}
+	}
+	if err := deleteRanges(batch, keys.PartitionRanges(p.id)); err != nil {
+		return err
+	}
+	p.cutLocked(0)
+	p.logStart.Store(0)
+	p.mu.segments = []retention.Segment{retention.NewSegment(0)}
+	p.mu.state = newState()
+	p.mu.savedEnd = 0
+	return nil
+}

@@ -1,0 +1,113 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cairnlog/cairn/codec"
+)
+
+// The errors a caller acts upon. Protocol-level violations (a bad timestamp, a
+// corrupt message, one too large) are codec.Errors; KafkaCode gives the code of
+// any error.
+var (
+	// ErrClosed is returned by every use of a DB after Close.
+	ErrClosed = errors.New("store is closed")
+	// ErrFailed is returned by every write after the first failed write to the
+	// disk, wrapped around the cause. Reads of acknowledged data go on. Close
+	// the DB and open the directory again.
+	ErrFailed = errors.New("store failed, reopen it")
+	// ErrCorrupt matches every CorruptionError.
+	ErrCorrupt = errors.New("corrupt store")
+	// ErrDataLoss says that the store came back with less than it had
+	// acknowledged. See DataLossError.
+	ErrDataLoss = errors.New("acknowledged data is missing")
+	// ErrLocked says that the directory is open in this or another process.
+	ErrLocked = errors.New("store is open elsewhere")
+	// ErrNewerFormat says that a newer version of Cairn wrote the store.
+	ErrNewerFormat = errors.New("store has a newer format")
+	// ErrNotExist says that there is no store and Options.MustExist is set.
+	ErrNotExist = errors.New("no store in this directory")
+)
+
+// The protocol-level errors of the engine itself; errors.Is matches by code.
+var (
+	ErrUnknownTopic = &codec.Error{Code: codec.CodeUnknownPartition, Detail: "unknown topic or partition"}
+	ErrTopicExists  = &codec.Error{Code: codec.CodeTopicExists, Detail: "topic exists"}
+	ErrOffsetRange  = &codec.Error{Code: codec.CodeOffsetOutOfRange, Detail: "offset out of range"}
+	ErrFormat       = &codec.Error{Code: codec.CodeUnsupportedForFormat, Detail: "not supported by the topic's message format"}
+	ErrInvalid      = &codec.Error{Code: codec.CodeInvalidRequest, Detail: "invalid request"}
+)
+
+// CorruptionError says that stored bytes are not what was written, and where.
+// Its neighbours stay readable.
+type CorruptionError struct {
+	Topic     string
+	Partition int32
+	// Offset is that of the damaged entry's last message, or where reading
+	// stopped; -1 where no offset is known.
+	Offset int64
+	Err    error
+}
+
+func (e *CorruptionError) Error() string {
+	if e.Topic == "" {
+		return fmt.Sprintf("engine: corrupt store: %v", e.Err)
+	}
+	return fmt.Sprintf("engine: %s/%d: corrupt at offset %d: %v", e.Topic, e.Partition, e.Offset, e.Err)
+}
+
+// Unwrap lets errors.Is match ErrCorrupt and the cause.
+func (e *CorruptionError) Unwrap() []error { return []error{ErrCorrupt, e.Err} }
+
+// KafkaCode returns CorruptMessage (2).
+func (e *CorruptionError) KafkaCode() codec.Code { return codec.CodeCorruptMessage }
+
+// DataLossError says that recovery ended before a point that was known to be
+// on disk. Options.AllowDataLoss opens the store all the same.
+type DataLossError struct {
+	// Acknowledged and Recovered count the store's commits: those known to be
+	// durable when the watermark was written, and those found.
+	Acknowledged, Recovered uint64
+	Err                     error
+}
+
+func (e *DataLossError) Error() string {
+	return fmt.Sprintf("engine: %d commits were acknowledged as durable and %d came back: restore a checkpoint, or open with AllowDataLoss: %v",
+		e.Acknowledged, e.Recovered, e.Err)
+}
+
+// Unwrap lets errors.Is match ErrDataLoss.
+func (e *DataLossError) Unwrap() []error { return []error{ErrDataLoss, e.Err} }
+
+// OffsetRangeError says that a read or search named an offset outside the log
+// (Kafka code 1).
+type OffsetRangeError struct {
+	Topic      string
+	Partition  int32
+	Offset     int64
+	Start, End int64 // the log holds [Start, End)
+}
+
+func (e *OffsetRangeError) Error() string {
+	return fmt.Sprintf("engine: %s/%d: offset %d is outside the log [%d, %d]", e.Topic, e.Partition, e.Offset, e.Start, e.End)
+}
+
+// Unwrap lets errors.Is match ErrOffsetRange.
+func (e *OffsetRangeError) Unwrap() error { return ErrOffsetRange }
+
+// KafkaCode returns the Kafka protocol's code of err (SPEC 2.9): 0 for nil, 56
+// for a failed store, -1 where the protocol has none.
+func KafkaCode(err error) codec.Code {
+	var coded interface{ KafkaCode() codec.Code }
+	switch {
+	case err == nil:
+		return codec.CodeNone
+	case errors.As(err, &coded):
+		return coded.KafkaCode()
+	case errors.Is(err, ErrFailed), errors.Is(err, ErrClosed):
+		return codec.CodeKafkaStorage
+	default:
+		return codec.CodeUnknown
+	}
+}

@@ -1,0 +1,147 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"github.com/cairnlog/cairn/codec"
+)
+
+// FetchOptions bound a fetch.
+type FetchOptions struct {
+	// MaxBytes bounds the set; zero means 1 MiB. The first frame is returned
+	// whole even if it is larger (SPEC 1.4.28).
+	MaxBytes int
+	// Format is the newest message format the reader knows; unset means v1.
+	// FormatV0 converts v1 frames down one by one (SPEC 1.6); frames that are
+	// stored as v0 are v0 for every reader.
+	Format MessageFormat
+	// HardLimit cuts the set at MaxBytes even inside a frame, as Kafka did up to
+	// FetchRequest v2 (SPEC 1.4.25-26).
+	HardLimit bool
+}
+
+const defaultFetchBytes = 1 << 20
+
+// FetchResult is what a FetchResponse carries for one partition.
+type FetchResult struct {
+	// Set is a message set in the wire format. The caller owns it.
+	Set []byte
+	// HighWatermark is the offset after the last readable message.
+	HighWatermark int64
+	// LogStart is the first offset that may be read.
+	LogStart int64
+	// Next is the offset to fetch from next.
+	Next int64
+}
+
+// Fetch returns messages from offset from as a message set in the wire format:
+// whole frames, at least one if there is any. Compressed frames are passed
+// through with their payload as it was produced; one that contains from is
+// returned whole (SPEC 1.5.29), one that reaches past the high watermark is not
+// returned (1.5.30).
+//
+// Errors as Read's. Fetch does not wait for data; Await does.
+func (p *Partition) Fetch(ctx context.Context, from int64, o FetchOptions) (FetchResult, error) {
+	res, err := p.fetch(ctx, nil, from, o)
+	return res, p.wrap("fetch", err)
+}
+
+// AppendFetch is Fetch into dst, whose tail the result's Set is: a caller that
+// fetches in a loop keeps one buffer.
+func (p *Partition) AppendFetch(ctx context.Context, dst []byte, from int64, o FetchOptions) (FetchResult, error) {
+	res, err := p.fetch(ctx, dst, from, o)
+	return res, p.wrap("fetch", err)
+}
+
+func (p *Partition) fetch(ctx context.Context, dst []byte, from int64, o FetchOptions) (FetchResult, error) {
+	if o.MaxBytes < 0 {
+		return FetchResult{}, codec.Errorf(codec.CodeInvalidRequest, "MaxBytes %d is negative", o.MaxBytes)
+	}
+	if o.MaxBytes == 0 {
+		o.MaxBytes = defaultFetchBytes
+	}
+	end, err := p.readBounds(ctx, from, ReadOptions{})
+	if err != nil {
+		return FetchResult{}, err
+	}
+	res := FetchResult{HighWatermark: end, LogStart: p.logStart.Load(), Next: from}
+	set, next, err := p.collect(ctx, dst, from, end, o)
+	if err != nil && len(set) == len(dst) {
+		return res, err // damage after whole frames is reported by the fetch that begins at it
+	}
+	res.Set, res.Next = set[len(dst):], next
+	if o.HardLimit && len(res.Set) > o.MaxBytes {
+		res.Set = res.Set[:o.MaxBytes]
+	}
+	return res, nil
+}
+
+// collect appends frames to dst until the limit or end.
+func (p *Partition) collect(ctx context.Context, dst []byte, from, end int64, o FetchOptions) (set []byte, nextOffset int64, err error) {
+	scan := p.scanFrom(from)
+	defer scan.close()
+	opts := codec.SetOptions{From: from, To: end, Magic: 1, First: true, Scratch: &scan.cursor}
+	if o.Format == FormatV0 {
+		opts.Magic = 0
+	}
+	set, nextOffset = dst, from
+	for scan.from < end {
+		if err := ctx.Err(); err != nil {
+			return set, nextOffset, err
+		}
+		ok, err := scan.next()
+		if err != nil {
+			return set, nextOffset, err
+		}
+		if !ok {
+			return set, end, nil
+		}
+		opts.Limit = o.MaxBytes - (len(set) - len(dst))
+		before := len(set)
+		var more bool
+		set, more, err = scan.entry.AppendSet(set, opts)
+		if err != nil {
+			return set, nextOffset, p.corrupt(scan.entry.Last, err)
+		}
+		opts.First = opts.First && len(set) == before
+		if more || scan.entry.Last >= end {
+			return p.cut(set, before, &scan.entry, more, opts, o, nextOffset)
+		}
+		nextOffset = scan.entry.Last + 1
+	}
+	return set, nextOffset, nil
+}
+
+// cut ends a fetch inside an entry: it finds the offset after the last frame
+// taken and, for a hard limit, appends the frame that the limit cuts.
+func (p *Partition) cut(set []byte, before int, e *codec.Entry, more bool, opts codec.SetOptions, o FetchOptions, nextOffset int64) ([]byte, int64, error) {
+	for rest := set[before:]; len(rest) > 0; {
+		f, n, err := codec.ReadFrame(rest)
+		if err != nil || n == 0 {
+			return set, nextOffset, errors.Join(errUnreadableFrame, err)
+		}
+		nextOffset = f.Offset + 1
+		rest = rest[n:]
+	}
+	if more && o.HardLimit {
+		opts.From, opts.First, opts.Limit = nextOffset, true, 0
+		whole, _, err := e.AppendSet(set, opts)
+		if err != nil {
+			return set, nextOffset, p.corrupt(e.Last, err)
+		}
+		set = whole
+	}
+	return set, nextOffset, nil
+}
+
+var errUnreadableFrame = errors.New("a frame just encoded cannot be read")
+
+// Await waits until the offset can be read: until the high watermark is above
+// it. It returns ctx.Err(), ErrClosed or ErrFailed otherwise.
+func (p *Partition) Await(ctx context.Context, offset int64) error {
+	if err := p.ready(); err != nil {
+		return p.wrap("await", err)
+	}
+	return p.wrap("await", p.await(ctx, offset+1))
+}

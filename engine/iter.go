@@ -1,0 +1,136 @@
+package engine
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// iterator is a Pebble iterator that Close can take away at any time. What it
+// stands on is copied out, so the bytes stay valid after that.
+type iterator struct {
+	set *iterSet
+	mu  sync.Mutex
+	it  *pebble.Iterator // nil once closed
+	// key and value of the current position, valid until the next move.
+	key, value []byte
+}
+
+// iterSet knows the open iterators: Pebble panics when it is closed under one.
+type iterSet struct {
+	mu   sync.Mutex
+	open map[*iterator]struct{}
+}
+
+// move is a step of an iterator.
+type move uint8
+
+const (
+	seekGE move = iota
+	seekLT
+	next
+	last
+)
+
+// newIter returns an iterator over [lower, upper).
+func (db *DB) newIter(lower, upper []byte) (*iterator, error) {
+	db.life.RLock()
+	defer db.life.RUnlock()
+	if db.isClosed() {
+		return nil, ErrClosed
+	}
+	it, err := db.pdb.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return nil, err
+	}
+	i := &iterator{set: &db.iters, it: it}
+	db.iters.mu.Lock()
+	if db.iters.open == nil {
+		db.iters.open = make(map[*iterator]struct{})
+	}
+	db.iters.open[i] = struct{}{}
+	db.iters.mu.Unlock()
+	return i, nil
+}
+
+// move steps the iterator and copies what it then stands on; false with a nil
+// error is the end.
+func (i *iterator) move(m move, key []byte) (bool, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.it == nil {
+		return false, ErrClosed
+	}
+	var ok bool
+	switch m {
+	case seekGE:
+		ok = i.it.SeekGE(key)
+	case seekLT:
+		ok = i.it.SeekLT(key)
+	case next:
+		ok = i.it.Next()
+	case last:
+		ok = i.it.Last()
+	}
+	if !ok {
+		return false, i.it.Error()
+	}
+	value, err := i.it.ValueAndErr()
+	if err != nil {
+		return false, err
+	}
+	i.key = append(i.key[:0], i.it.Key()...)
+	i.value = append(i.value[:0], value...)
+	return true, nil
+}
+
+// close releases the iterator. It has no error to give on a read path: what
+// went wrong was returned by move.
+func (i *iterator) close() {
+	i.set.mu.Lock()
+	delete(i.set.open, i)
+	i.set.mu.Unlock()
+	i.detach()
+}
+
+func (i *iterator) detach() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.it != nil {
+		_ = i.it.Close()
+		i.it = nil
+	}
+}
+
+// closeAll detaches every open iterator; their next move returns ErrClosed.
+func (s *iterSet) closeAll() {
+	s.mu.Lock()
+	open := s.open
+	s.open = nil
+	s.mu.Unlock()
+	for i := range open {
+		i.detach()
+	}
+}
+
+// get returns a copy of the value of key, nil if there is none.
+func (db *DB) get(key []byte) ([]byte, error) {
+	db.life.RLock()
+	defer db.life.RUnlock()
+	if db.isClosed() {
+		return nil, ErrClosed
+	}
+	return db.getOpen(key)
+}
+
+// getOpen is get for a store that is opening or closing.
+func (db *DB) getOpen(key []byte) ([]byte, error) {
+	value, closer, err := db.pdb.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	return append([]byte{}, value...), closer.Close()
+}

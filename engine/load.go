@@ -1,0 +1,160 @@
+package engine
+
+import (
+	"errors"
+
+	"github.com/cairnlog/cairn/codec"
+	"github.com/cairnlog/cairn/keys"
+	"github.com/cairnlog/cairn/retention"
+)
+
+// load reads what a partition keeps in memory: its state, its segment rows and,
+// from the active segment's row onward, the entries appended after that row was
+// written. Rows are rewritten every segmentRowInterval bytes, so the work does
+// not grow with the data.
+func (p *Partition) load() error {
+	state, err := p.loadState()
+	if err != nil {
+		return err
+	}
+	segments, err := p.loadSegments()
+	if err != nil {
+		return err
+	}
+	if len(segments) == 0 {
+		segments = []retention.Segment{retention.NewSegment(max(state.LogStart, state.Floor))}
+	}
+	active := &segments[len(segments)-1]
+	saved := active.End
+	if err := p.replay(active); err != nil {
+		return err
+	}
+	if err := p.trustIndex(active); err != nil {
+		return err
+	}
+	end := max(active.End, active.Base, state.Floor)
+
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.state = state
+	p.mu.segments = segments
+	p.mu.savedEnd = saved
+	p.mu.end = end
+	p.logStart.Store(state.LogStart)
+	p.readable.Store(end)
+	return nil
+}
+
+func (p *Partition) loadState() (partitionState, error) {
+	value, err := p.db.get(keys.AppendState(nil, p.id))
+	if err != nil {
+		return partitionState{}, err
+	}
+	state, err := decodeState(value)
+	if err != nil && !errors.Is(err, ErrNewerFormat) {
+		err = p.corrupt(-1, err)
+	}
+	return state, err
+}
+
+func (p *Partition) loadSegments() ([]retention.Segment, error) {
+	r := keys.SegmentRange(p.id, 0, maxOffset)
+	it, err := p.db.newIter(r.Start, r.End)
+	if err != nil {
+		return nil, err
+	}
+	defer it.close()
+	var segments []retention.Segment
+	ok, err := it.move(seekGE, r.Start)
+	for ; ok && err == nil; ok, err = it.move(next, nil) {
+		_, base, err := keys.DecodeSegment(it.key)
+		if err != nil {
+			return nil, p.corrupt(-1, err)
+		}
+		seg, err := retention.DecodeSegment(it.value)
+		if err != nil {
+			return nil, p.corrupt(base, err)
+		}
+		segments = append(segments, seg)
+	}
+	return segments, err
+}
+
+// replay accounts for the entries at and after the row's end. The index rows
+// they made due were written with them. A damaged entry counts as one without
+// timestamps: it is reported where it is read, and its neighbours stay usable.
+func (p *Partition) replay(active *retention.Segment) error {
+	r := keys.LogRange(p.id, active.End, maxOffset)
+	it, err := p.db.newIter(r.Start, r.End)
+	if err != nil {
+		return err
+	}
+	defer it.close()
+	interval := p.topic.settings().indexIntervalBytes
+	ok, err := it.move(seekGE, r.Start)
+	for ; ok && err == nil; ok, err = it.move(next, nil) {
+		entry, err := codec.ParseEntry(it.key, it.value)
+		if err != nil {
+			_, offset, keyErr := keys.DecodeLog(it.key)
+			if keyErr != nil {
+				return p.corrupt(-1, keyErr)
+			}
+			p.db.opts.Logger.Error("damaged entry", "partition", p.String(), "offset", offset, "err", err)
+			active.Add(retention.Appended{Last: offset, FirstTimestamp: -1, MaxTimestamp: -1, MaxOffset: -1,
+				Clock: active.LastAppend, StoredBytes: int64(len(it.value))}, interval)
+			continue
+		}
+		active.Add(appendedOf(&entry, len(it.value)), interval)
+	}
+	return err
+}
+
+// trustIndex makes the active segment's index state say what is stored. A replay
+// can differ from the appends it repeats where the index interval was changed in
+// between or an entry is damaged, and a search relies on the rows it is told of.
+func (p *Partition) trustIndex(active *retention.Segment) error {
+	r := keys.TimestampRange(p.id, active.Base, active.Base+1)
+	it, err := p.db.newIter(r.Start, r.End)
+	if err != nil {
+		return err
+	}
+	defer it.close()
+	ok, err := it.move(last, nil)
+	if err != nil {
+		return p.readError(active.Base, err)
+	}
+	stored, from := codec.NoTimestamp, active.Base
+	if ok {
+		_, _, ts, err := keys.DecodeTimestamp(it.key)
+		if err != nil {
+			return p.corrupt(active.Base, err)
+		}
+		offset, _, err := p.decodeTimestampRow(it.value)
+		if err != nil {
+			return err
+		}
+		stored, from = codec.Timestamp(ts), offset
+	}
+	if stored != active.IndexedTimestamp {
+		active.IndexedTimestamp, active.ScanFrom = stored, from
+	}
+	return nil
+}
+
+// appendedOf is what a segment accounts for one stored entry.
+func appendedOf(e *codec.Entry, stored int) retention.Appended {
+	return retention.Appended{
+		Last:           e.Last,
+		FirstTimestamp: e.Timestamp,
+		MaxTimestamp:   e.MaxTimestamp,
+		MaxOffset:      e.MaxOffset,
+		Clock:          e.Clock,
+		WireBytes:      int64(e.WireSize()),
+		StoredBytes:    int64(stored),
+		Messages:       int64(e.Count),
+	}
+}
+
+func (p *Partition) corrupt(offset int64, err error) error {
+	return &CorruptionError{Topic: p.Topic(), Partition: p.Number(), Offset: offset, Err: err}
+}

@@ -1,0 +1,113 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// tickInterval is how often due work is looked for, and the watermark brought up
+// to date while there are appends: what a damaged log file could hide is at most
+// this old.
+const tickInterval = time.Second
+
+// maintainer is the store's one background goroutine beside the committer's
+// two, started in Open and joined in Close.
+type maintainer struct {
+	db     *DB
+	cancel context.CancelFunc
+	joined sync.WaitGroup
+}
+
+func startMaintainer(db *DB) *maintainer {
+	ctx, cancel := context.WithCancel(context.Background())
+	m := &maintainer{db: db, cancel: cancel}
+	m.joined.Go(func() { m.run(ctx) })
+	return m
+}
+
+func (m *maintainer) stop() {
+	m.cancel()
+	m.joined.Wait()
+}
+
+func (m *maintainer) run(ctx context.Context) {
+	ticks := time.NewTicker(tickInterval)
+	defer ticks.Stop()
+	syncs := &time.Ticker{} // never fires
+	if d := m.db.opts.Durability; d > 0 {
+		syncs = time.NewTicker(time.Duration(d))
+		defer syncs.Stop()
+	}
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.db.failed:
+			return
+		case <-syncs.C:
+			err = m.db.syncNow(ctx)
+		case <-ticks.C:
+			if m.db.opts.Durability != SyncNever {
+				err = m.db.writeMark(ctx)
+			}
+			_, dueErr := m.db.MaintainOnce(ctx, m.db.opts.Now())
+			err = errors.Join(err, dueErr)
+		}
+		if err != nil && ctx.Err() == nil {
+			m.db.opts.Logger.Error("maintenance", "err", err)
+		}
+	}
+}
+
+// closePartitions writes what reopening would otherwise rebuild: the closing
+// index row and the segment row of every partition appended to (SPEC 5.2.6). It
+// runs after closed is set, so no append changes a partition behind it.
+func (db *DB) closePartitions() error {
+	batch := db.pdb.NewBatch()
+	for _, t := range db.Topics() {
+		for _, p := range t.opened() {
+			if err := p.closeInto(batch); err != nil {
+				return err
+			}
+			if batch.Len() < closeBatchBytes {
+				continue
+			}
+			if err := db.commitSync(context.Background(), batch); err != nil {
+				return err
+			}
+			batch = db.pdb.NewBatch()
+		}
+	}
+	if batch.Empty() {
+		return batch.Close()
+	}
+	return db.commitSync(context.Background(), batch)
+}
+
+// closeBatchBytes bounds one batch of closing rows.
+const closeBatchBytes = 1 << 20
+
+// closeInto adds the partition's closing rows to the batch.
+func (p *Partition) closeInto(batch *pebble.Batch) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.mu.active {
+		return nil
+	}
+	active := p.activeLocked()
+	row, due := active.ClosingRow()
+	if due {
+		if err := p.setIndexRow(batch, row); err != nil {
+			return err
+		}
+	}
+	if due || p.mu.savedEnd != active.End {
+		return p.setSegment(batch, active)
+	}
+	return nil
+}

@@ -1,0 +1,250 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/cairnlog/cairn/codec"
+	"github.com/cairnlog/cairn/keys"
+	"github.com/cairnlog/cairn/retention"
+)
+
+// Maintained is what one maintenance run did.
+type Maintained struct {
+	// Due counts the partitions whose alarm had rung.
+	Due int
+	// Rolled counts active segments sealed for their age.
+	Rolled int
+	// Removed sums what retention removed; Start means nothing in it.
+	Removed Retained
+}
+
+// Bounds of one maintenance batch: how many partitions share it. Their locks
+// are held while it is built.
+const maintainBatch = 256
+
+// maintainRetry is when a partition that could not be maintained is due again.
+const maintainRetry = time.Minute
+
+// MaintainOnce does everything that is due at now: it rolls idle segments and
+// removes expired ones, of all partitions, opened or not, in batches that are
+// atomic and on stable storage (SPEC 6, 7.2). The store does this by itself about
+// once a second; call it for a schedule or a clock of your own. What is not due
+// is not looked at.
+//
+// The error joins those of single partitions, which are due again after a
+// minute, or is ErrFailed, ErrClosed or ctx.Err().
+func (db *DB) MaintainOnce(ctx context.Context, now time.Time) (Maintained, error) {
+	if err := db.writable(); err != nil {
+		return Maintained{}, err
+	}
+	db.maintaining.Lock()
+	defer db.maintaining.Unlock()
+	done, err := db.maintain(ctx, codec.TimestampOf(now))
+	db.maintained(now, done, err)
+	return done, err
+}
+
+func (db *DB) maintain(ctx context.Context, now codec.Timestamp) (Maintained, error) {
+	var total Maintained
+	var errs []error
+	after := []byte(nil) // alarms set to the past by this run ring at the next
+	for {
+		alarms, err := db.rung(now, after)
+		if err != nil || len(alarms) == 0 {
+			return total, errors.Join(append(errs, err)...)
+		}
+		after = alarms[len(alarms)-1].key
+		total.Due += len(alarms)
+		if err := db.maintainBatch(ctx, alarms, now, &total); err != nil {
+			errs = append(errs, err)
+		}
+		if err := errors.Join(db.writable(), ctx.Err()); err != nil {
+			return total, errors.Join(append(errs, err)...)
+		}
+	}
+}
+
+// alarm is a key of the due space.
+type alarm struct {
+	key []byte
+	at  codec.Timestamp
+	id  keys.Partition
+}
+
+// rung returns the next alarms at or before now, in order of time.
+func (db *DB) rung(now codec.Timestamp, after []byte) ([]alarm, error) {
+	r := keys.DueRange(int64(now))
+	if after != nil {
+		r.Start = append(slices.Clone(after), 0)
+	}
+	it, err := db.newIter(r.Start, r.End)
+	if err != nil {
+		return nil, err
+	}
+	defer it.close()
+	var alarms []alarm
+	ok, err := it.move(seekGE, r.Start)
+	for ; ok && err == nil && len(alarms) < maintainBatch; ok, err = it.move(next, nil) {
+		at, id, err := keys.DecodeDue(it.key)
+		if err != nil {
+			return nil, &CorruptionError{Offset: -1, Err: err}
+		}
+		alarms = append(alarms, alarm{slices.Clone(it.key), codec.Timestamp(at), id})
+	}
+	return alarms, err
+}
+
+// maintainBatch answers alarms in one atomic batch: Pebble slows down with the
+// number of range deletions between flushes, not with their size. Partitions are
+// locked in key order, as everything that locks several does.
+func (db *DB) maintainBatch(ctx context.Context, alarms []alarm, now codec.Timestamp, total *Maintained) error {
+	batch := db.pdb.NewBatch()
+	var errs []error
+	var due []*Partition
+	for _, a := range alarms {
+		if err := batch.Delete(a.key, nil); err != nil {
+			return err
+		}
+		p, err := db.partitionByID(a.id)
+		switch {
+		case errors.Is(err, ErrUnknownTopic): // deleted: the alarm is all that is left
+		case err != nil:
+			errs = append(errs, err)
+			retry := keys.AppendDue(nil, int64(now)+maintainRetry.Milliseconds(), a.id)
+			if err := batch.Set(retry, nil, nil); err != nil {
+				return err
+			}
+		default:
+			due = append(due, p)
+			total.Removed.DiskBytes += p.planRetention(now).DiskBytes
+		}
+	}
+	slices.SortFunc(due, comparePartitions)
+	due = slices.Compact(due)
+	cm, err := db.maintainLocked(batch, due, now, total)
+	if err == nil {
+		err = db.wait(ctx, cm)
+	}
+	return errors.Join(append(errs, err)...)
+}
+
+func comparePartitions(a, b *Partition) int {
+	return cmp.Or(cmp.Compare(a.id.Topic, b.id.Topic), cmp.Compare(a.id.Number, b.id.Number))
+}
+
+// maintainLocked changes all partitions and queues the batch under all their
+// locks: appends that follow on a partition then follow in the queue too.
+func (db *DB) maintainLocked(batch *pebble.Batch, due []*Partition, now codec.Timestamp, total *Maintained) (*commit, error) {
+	cm := newCommit(batch)
+	cm.sync = true
+	for _, p := range due {
+		p.lockShared()
+		defer p.unlockShared()
+	}
+	if err := db.writable(); err != nil {
+		return nil, err
+	}
+	for _, p := range due {
+		if p.mu.dropped {
+			continue
+		}
+		if err := p.maintainInto(batch, now, total); err != nil {
+			return nil, p.broken(err)
+		}
+		cm.addEndLocked(p)
+	}
+	db.committer.enqueue(cm)
+	return cm, nil
+}
+
+// maintainInto does what is due on one partition and sets its next alarm.
+func (p *Partition) maintainInto(batch *pebble.Batch, now codec.Timestamp, total *Maintained) error {
+	r, err := p.retainInto(batch, now)
+	if err != nil {
+		return err
+	}
+	if r.Rolled {
+		total.Rolled++
+	}
+	total.Removed.add(r)
+	next := p.dueLocked()
+	if next != retention.Never {
+		next = max(next, now+1)
+	}
+	if next == p.mu.state.Due { // setAlarmLocked would find nothing to do, but the key is gone
+		p.mu.state.Due = retention.Never
+	}
+	return p.setAlarmLocked(batch, next)
+}
+
+func (r *Retained) add(o Retained) {
+	r.Segments += o.Segments
+	r.ByTime += o.ByTime
+	r.BySize += o.BySize
+	r.ByLogStart += o.ByLogStart
+	r.Messages += o.Messages
+	r.WireBytes += o.WireBytes
+	r.StoredBytes += o.StoredBytes
+}
+
+// partitionByID returns a loaded partition.
+func (db *DB) partitionByID(id keys.Partition) (*Partition, error) {
+	t := db.topicByID(id.Topic)
+	if t == nil {
+		return nil, ErrUnknownTopic
+	}
+	p := t.Partition(id.Number)
+	return p, p.ready()
+}
+
+func (db *DB) topicByID(id uint32) *Topic {
+	db.catalog.mu.RLock()
+	defer db.catalog.mu.RUnlock()
+	return db.catalog.mu.byID[id]
+}
+
+// MaintenanceStatus is the state of the maintenance loop.
+type MaintenanceStatus struct {
+	// LastRun is when it last looked, zero if it never did.
+	LastRun time.Time
+	// Next is the earliest alarm of any partition; zero if there is none.
+	Next time.Time
+	// Total sums what was done since Open.
+	Total Maintained
+	// Err is what the last run could not do; nil if it did everything.
+	Err error
+}
+
+// Maintenance returns the state of the maintenance loop.
+func (db *DB) Maintenance() (MaintenanceStatus, error) {
+	db.status.Lock()
+	s := db.status.MaintenanceStatus
+	db.status.Unlock()
+	alarms, err := db.rung(codec.Timestamp(1<<62), nil)
+	if err == nil && len(alarms) > 0 {
+		s.Next = alarms[0].at.Time()
+	}
+	return s, err
+}
+
+func (db *DB) maintained(now time.Time, done Maintained, err error) {
+	db.status.Lock()
+	defer db.status.Unlock()
+	db.status.LastRun = now
+	db.status.Err = err
+	t := &db.status.Total
+	t.Due += done.Due
+	t.Rolled += done.Rolled
+	t.Removed.add(done.Removed)
+	t.Removed.DiskBytes += done.Removed.DiskBytes
+	if done.Removed.Segments > 0 || done.Rolled > 0 {
+		db.opts.Logger.Info("maintenance", "due", done.Due, "rolled", done.Rolled,
+			"segments", done.Removed.Segments, "messages", done.Removed.Messages, "bytes", done.Removed.WireBytes)
+	}
+}

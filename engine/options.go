@@ -1,0 +1,118 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Durability says when an append is acknowledged. The zero value is the safe
+// one.
+type Durability time.Duration
+
+const (
+	// SyncAlways acknowledges an append when it is on stable storage: it
+	// survives kill -9, an operating-system crash and power loss.
+	SyncAlways Durability = 0
+	// SyncNever acknowledges an append when it is in the engine's memory and
+	// leaves writing it back to Pebble and the operating system. A process
+	// crash can lose the last milliseconds, an operating-system crash or power
+	// loss more. DB.Sync and Close force the data to disk.
+	SyncNever Durability = -1
+)
+
+// SyncEvery acknowledges as SyncNever does and forces the data to disk every d:
+// what is older than d survives everything.
+func SyncEvery(d time.Duration) Durability { return Durability(d) }
+
+// Options configure a DB. The zero value is valid and durable.
+type Options struct {
+	// Durability says when an append is acknowledged; zero is SyncAlways.
+	Durability Durability
+	// Now is the only clock the store reads; nil means time.Now. Tests set it.
+	Now func() time.Time
+	// Logger gets the store's own events and background failures; nil
+	// discards them.
+	Logger *slog.Logger
+	// Defaults are the settings a topic has where its own do not say: the
+	// broker level of Kafka's configuration. Zero fields mean Kafka's defaults.
+	Defaults TopicConfig
+
+	// MemTableBytes sets the size of one write buffer; up to four exist at a
+	// time. Zero means 64 MiB; SmallMemory sets it for a small embedder. Larger
+	// ones save write amplification (DESIGN.md, Tuning).
+	MemTableBytes int64
+	// CacheBytes sets the block cache; zero means 128 MiB.
+	CacheBytes int64
+	// MaxQueuedBytes bounds the bytes of appends that wait for the disk; an
+	// append beyond it blocks. Zero means 32 MiB.
+	MaxQueuedBytes int64
+
+	// MustExist makes Open fail with ErrNotExist instead of creating a store.
+	MustExist bool
+	// AllowDataLoss opens a store of which acknowledged data is missing: Open
+	// logs the DataLossError instead of returning it.
+	AllowDataLoss bool
+
+	// FS is the file system; nil means the operating system's. Tests inject
+	// faults and crashes here.
+	FS vfs.FS
+}
+
+// SmallMemory returns o with the memory settings for a small embedder: about
+// 24 MiB in all, at the price of more write amplification.
+func (o Options) SmallMemory() Options {
+	o.MemTableBytes = 4 << 20
+	o.CacheBytes = 8 << 20
+	o.MaxQueuedBytes = 4 << 20
+	return o
+}
+
+const (
+	defaultMemTable = 64 << 20
+	defaultCache    = 128 << 20
+	defaultQueue    = 32 << 20
+	minMemTable     = 64 << 10
+	maxMemTable     = 1 << 30
+)
+
+func (o Options) withDefaults() Options {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.FS == nil {
+		o.FS = vfs.Default
+	}
+	if o.MemTableBytes == 0 {
+		o.MemTableBytes = defaultMemTable
+	}
+	if o.CacheBytes == 0 {
+		o.CacheBytes = defaultCache
+	}
+	if o.MaxQueuedBytes == 0 {
+		o.MaxQueuedBytes = defaultQueue
+	}
+	return o
+}
+
+// validate reports every setting that is out of range.
+func (o Options) validate() error {
+	var errs []error
+	check := func(ok bool, name string, value any, must string) {
+		if !ok {
+			errs = append(errs, &ConfigError{Setting: name, Value: fmt.Sprint(value), Reason: "must be " + must})
+		}
+	}
+	check(o.Durability >= SyncNever, "Durability", time.Duration(o.Durability), ">= 0, or SyncNever")
+	check(o.MemTableBytes == 0 || o.MemTableBytes >= minMemTable && o.MemTableBytes <= maxMemTable, "MemTableBytes", o.MemTableBytes, "64 KiB to 1 GiB")
+	check(o.CacheBytes >= 0, "CacheBytes", o.CacheBytes, ">= 0")
+	check(o.MaxQueuedBytes >= 0, "MaxQueuedBytes", o.MaxQueuedBytes, ">= 0")
+	errs = append(errs, o.Defaults.validate())
+	return errors.Join(errs...)
+}

@@ -1,0 +1,269 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/cairnlog/cairn/codec"
+	"github.com/cairnlog/cairn/keys"
+	"github.com/cairnlog/cairn/retention"
+)
+
+// Partition is a handle on one partition: a log of its own, ordered by offset.
+// It is safe for concurrent use. The first use reads the partition's segments;
+// until then it costs nothing.
+type Partition struct {
+	db    *DB
+	topic *Topic
+	id    keys.Partition
+
+	loaded  atomic.Bool
+	loading sync.Mutex
+
+	// changing is held shared by every change made in memory alone, and
+	// exclusively by a truncation, which reads the log first and must find it
+	// still. Lock it before mu: see lockShared.
+	changing sync.RWMutex
+
+	// mu is the append lock. It is held for work in memory only, and until the
+	// commit it leads to is queued: the queue is in the order of the lock.
+	mu struct {
+		sync.Mutex
+		// end is the next offset to assign (LEO).
+		end int64
+		// seq counts the commits queued.
+		seq uint64
+		// segments in offset order; the last is the active one.
+		// Invariant: never empty once loaded, and segments[last].Base <= end.
+		segments []retention.Segment
+		// savedEnd is the End of the active segment's stored row.
+		savedEnd int64
+		state    partitionState
+		cutAt    int64 // where the last truncation cut
+		active   bool  // appended to since Open
+		dropped  bool  // deleted, with its topic or alone
+	}
+
+	// logStart is the first offset that may be read. It moves before what lies
+	// below it is deleted.
+	logStart atomic.Int64
+	// readable is the offset below which messages may be read: the durable end
+	// under SyncAlways, what Pebble has otherwise.
+	readable atomic.Int64
+	// done is the seq of the last commit published.
+	done atomic.Uint64
+	// cuts counts truncations: offsets below the end may mean other messages
+	// than before.
+	cuts atomic.Uint64
+
+	waiters waiters
+}
+
+// partitionState is the value of a state key.
+type partitionState struct {
+	Version  uint8 `msgpack:"v"`
+	LogStart int64 `msgpack:"ls"`
+	// Floor is a lower bound of LEO for a log whose tail was removed.
+	Floor int64 `msgpack:"fl,omitempty"`
+	// Due is the time of the partition's alarm, -1 without one.
+	Due codec.Timestamp `msgpack:"due"`
+}
+
+const stateVersion = 1
+
+// Topic returns the name of the partition's topic.
+func (p *Partition) Topic() string {
+	if p == nil || p.topic == nil {
+		return ""
+	}
+	return p.topic.name
+}
+
+// Number returns the partition's number.
+func (p *Partition) Number() int32 { return p.id.Number }
+
+// String returns topic/number.
+func (p *Partition) String() string { return fmt.Sprintf("%s/%d", p.Topic(), p.Number()) }
+
+// Offsets are the borders of a partition.
+type Offsets struct {
+	// Start is the first offset that may be read.
+	Start int64
+	// HighWatermark is the offset after the last message that may be read.
+	HighWatermark int64
+	// End is the next offset to assign; it runs ahead of HighWatermark while
+	// appends wait for the disk.
+	End int64
+}
+
+// Offsets returns the partition's borders.
+func (p *Partition) Offsets() (Offsets, error) {
+	if err := p.ready(); err != nil {
+		return Offsets{}, p.wrap("offsets", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return Offsets{p.logStart.Load(), p.readable.Load(), p.mu.end}, nil
+}
+
+// wrap names the operation and the partition in an error.
+func (p *Partition) wrap(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("engine: %s %s: %w", op, p, err)
+}
+
+// ready loads the partition on first use; reads need no more.
+func (p *Partition) ready() error {
+	switch {
+	case p == nil || p.db == nil || p.topic.dropped.Load():
+		return ErrUnknownTopic
+	case p.db.isClosed():
+		return ErrClosed
+	case p.loaded.Load():
+		return nil
+	}
+	p.loading.Lock()
+	defer p.loading.Unlock()
+	if p.loaded.Load() {
+		return nil
+	}
+	if err := p.load(); err != nil {
+		return err
+	}
+	p.loaded.Store(true)
+	return nil
+}
+
+// active returns the active segment. p.mu is held.
+func (p *Partition) activeLocked() *retention.Segment {
+	return &p.mu.segments[len(p.mu.segments)-1]
+}
+
+// publish moves what may be read and wakes who waits for it.
+func (p *Partition) publish(e partitionEnd) {
+	p.readable.Store(e.end)
+	p.done.Store(e.seq)
+	p.waiters.wake()
+}
+
+// lockShared takes the locks of a change.
+func (p *Partition) lockShared() {
+	p.changing.RLock()
+	p.mu.Lock()
+}
+
+func (p *Partition) unlockShared() {
+	p.mu.Unlock()
+	p.changing.RUnlock()
+}
+
+// writableLocked returns why the partition takes no write, or nil. p.mu is held.
+func (p *Partition) writableLocked() error {
+	if p.mu.dropped {
+		return ErrUnknownTopic
+	}
+	return p.db.writable()
+}
+
+// settled waits until every message appended before the call can be read.
+// Under SyncAlways an append is acknowledged only then, so there is nothing to
+// wait for.
+func (p *Partition) settled(ctx context.Context) error {
+	if p.db.opts.Durability == SyncAlways {
+		return nil
+	}
+	return p.drained(ctx)
+}
+
+// drained waits until every commit queued before the call is published.
+func (p *Partition) drained(ctx context.Context) error {
+	p.mu.Lock()
+	seq := p.mu.seq
+	p.mu.Unlock()
+	return p.awaitUntil(ctx, func() bool { return p.done.Load() >= seq })
+}
+
+// await waits until offsets below end are readable.
+func (p *Partition) await(ctx context.Context, end int64) error {
+	return p.awaitUntil(ctx, func() bool { return p.readable.Load() >= end })
+}
+
+func (p *Partition) awaitUntil(ctx context.Context, reached func() bool) error {
+	for !reached() {
+		woken := p.waiters.wait()
+		if reached() {
+			return nil
+		}
+		select {
+		case <-woken:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-p.db.closed:
+			return ErrClosed
+		case <-p.db.failed:
+			return p.db.failedErr()
+		}
+		if p.topic.dropped.Load() {
+			return ErrUnknownTopic
+		}
+	}
+	return nil
+}
+
+// waiters wakes readers at the end of a log. Nobody waiting costs one atomic
+// load.
+type waiters struct {
+	waiting atomic.Bool
+	mu      sync.Mutex
+	ch      chan struct{}
+}
+
+// wait returns a channel closed by the next wake. Check the condition again
+// after calling it.
+func (w *waiters) wait() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ch == nil {
+		w.ch = make(chan struct{})
+	}
+	w.waiting.Store(true)
+	return w.ch
+}
+
+func (w *waiters) wake() {
+	if !w.waiting.Load() {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ch != nil {
+		close(w.ch)
+		w.ch = nil
+	}
+	w.waiting.Store(false)
+}
+
+func newState() partitionState { return partitionState{Version: stateVersion, Due: retention.Never} }
+
+func decodeState(value []byte) (partitionState, error) {
+	if value == nil {
+		return newState(), nil
+	}
+	s := newState()
+	if err := msgpack.Unmarshal(value, &s); err != nil {
+		return s, err
+	}
+	if s.Version > stateVersion {
+		return s, fmt.Errorf("%w: partition state version %d", ErrNewerFormat, s.Version)
+	}
+	if s.LogStart < 0 || s.Floor < 0 {
+		return s, fmt.Errorf("log start %d, floor %d", s.LogStart, s.Floor)
+	}
+	return s, nil
+}

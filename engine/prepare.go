@@ -1,0 +1,387 @@
+package engine
+
+import (
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/cairnlog/cairn/codec"
+	"github.com/cairnlog/cairn/keys"
+)
+
+// entryBytes is where a large append is cut into entries. A point read pays for
+// its whole entry and a scan for the number of entries; the measurements are in
+// DESIGN.md, Tuning.
+const entryBytes = 16 << 10
+
+// prepared is a message set encoded into a Pebble batch before its offsets and
+// its clock are known. It is made outside the append lock; stamp finishes it
+// under the lock without moving a byte.
+type prepared struct {
+	settings *topicSettings
+	batch    *pebble.Batch
+	entries  []preparedEntry
+	messages int64
+	wire     int64 // v1 wire bytes of the frames
+	stored   int64
+	// min and max span the timestamps other than none; both none if there is
+	// no such timestamp.
+	min, max codec.Timestamp
+	// unset: every message takes the clock of the append.
+	unset bool
+	// base is the offset of the first message where it must be known while
+	// encoding: in v0 wrappers, whose inner offsets are absolute (SPEC 1.3.13).
+	base int64
+}
+
+// preparedEntry is an unsealed entry and its key, both in the batch's memory.
+type preparedEntry struct {
+	key, value   []byte
+	first, last  int64 // relative to the set until stamped
+	timestamp    codec.Timestamp
+	maxTimestamp codec.Timestamp
+	maxOffset    int64 // relative like first and last; -1 none
+	wire         int64
+	messages     int64
+	wrapper      bool
+}
+
+var preparedPool = sync.Pool{New: func() any { return new(prepared) }}
+
+// batchSlack is room in a batch for what stamp adds to the entries: index rows
+// and segment rows. More only costs a reallocation.
+const batchSlack = 1 << 10
+
+func (db *DB) newPrepared(settings *topicSettings) *prepared {
+	prep := preparedPool.Get().(*prepared)
+	entries := prep.entries[:0]
+	*prep = prepared{settings: settings, entries: entries, min: codec.NoTimestamp, max: codec.NoTimestamp}
+	return prep
+}
+
+// discard gives back a set that was refused.
+func (prep *prepared) discard() {
+	if prep.batch != nil {
+		_ = prep.batch.Close() // never applied: nothing to fail
+	}
+	prep.recycle()
+}
+
+// recycle gives back a set whose batch went to the committer.
+func (prep *prepared) recycle() {
+	prep.batch = nil
+	clear(prep.entries)
+	preparedPool.Put(prep)
+}
+
+// span widens the set's timestamp range.
+func (prep *prepared) span(lo, hi codec.Timestamp) {
+	if lo == codec.NoTimestamp {
+		return
+	}
+	if prep.min == codec.NoTimestamp || lo < prep.min {
+		prep.min = lo
+	}
+	prep.max = max(prep.max, hi)
+}
+
+// prepareMessages checks and encodes messages given through the Go API (SPEC
+// 2.1, 2.2, 2.4). The messages are copied.
+func (p *Partition) prepareMessages(msgs []codec.Message, o AppendOptions, base int64) (*prepared, error) {
+	settings := p.topic.settings()
+	prep := p.db.newPrepared(settings)
+	prep.base = base
+	err := prep.checkMessages(msgs)
+	if err != nil {
+		prep.discard()
+		return nil, err
+	}
+	if !prep.unset && hasUnset(msgs) {
+		msgs = resolveUnset(msgs, p.db.now())
+		prep.span(rangeOf(msgs))
+	}
+	compression := settings.targetCompression(o.Compression)
+	if compression == codec.None {
+		err = prep.addPlain(p, msgs)
+	} else {
+		if prep.unset {
+			msgs, prep.unset = resolveUnset(msgs, p.db.now()), false
+			prep.span(rangeOf(msgs))
+		}
+		err = prep.addCompressed(p, compression, msgs)
+	}
+	if err == nil {
+		err = prep.checkSize()
+	}
+	if err != nil {
+		prep.discard()
+		return nil, err
+	}
+	return prep, nil
+}
+
+// checkMessages applies the checks that need no clock and notes the range of
+// timestamps.
+func (prep *prepared) checkMessages(msgs []codec.Message) error {
+	prep.unset = true
+	for i := range msgs {
+		m := &msgs[i]
+		if err := prep.settings.checkMessage(m); err != nil {
+			return err
+		}
+		if isUnset(m) {
+			continue
+		}
+		prep.unset = false
+		if m.Timestamp != codec.NoTimestamp {
+			prep.span(m.Timestamp, m.Timestamp)
+		}
+	}
+	return nil
+}
+
+func (s *topicSettings) checkMessage(m *codec.Message) error {
+	switch {
+	case m.TimestampType > codec.CreateTime:
+		return codec.Errorf(codec.CodeInvalidTimestamp, "timestamp type %s is the log's to set", m.TimestampType)
+	case m.Timestamp < codec.NoTimestamp:
+		return codec.Errorf(codec.CodeInvalidTimestamp, "negative timestamp %d", int64(m.Timestamp))
+	case m.Key == nil && s.cleanupCompact:
+		return codec.Errorf(codec.CodeCorruptMessage, "null key on a compacted topic")
+	case int64(m.WireSize()) > s.maxMessageBytes:
+		return codec.Errorf(codec.CodeMessageTooLarge, "message of %d wire bytes exceeds max.message.bytes %d", m.WireSize(), s.maxMessageBytes)
+	}
+	return nil
+}
+
+// isUnset reports whether m asks for the clock of the append.
+func isUnset(m *codec.Message) bool {
+	return m.Timestamp == 0 && m.TimestampType == codec.TimestampUnset
+}
+
+func hasUnset(msgs []codec.Message) bool {
+	for i := range msgs {
+		if isUnset(&msgs[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// resolveUnset returns a copy of msgs in which unset timestamps are now: the
+// producer's clock (SPEC 2.2.9).
+func resolveUnset(msgs []codec.Message, now codec.Timestamp) []codec.Message {
+	resolved := append([]codec.Message(nil), msgs...)
+	for i := range resolved {
+		if isUnset(&resolved[i]) {
+			resolved[i].Timestamp = max(now, 0)
+		}
+	}
+	return resolved
+}
+
+// rangeOf returns the smallest and largest timestamp of msgs.
+func rangeOf(msgs []codec.Message) (lo, hi codec.Timestamp) {
+	lo, hi = codec.NoTimestamp, codec.NoTimestamp
+	for i := range msgs {
+		ts := msgs[i].Timestamp
+		if ts == codec.NoTimestamp {
+			continue
+		}
+		if lo == codec.NoTimestamp || ts < lo {
+			lo = ts
+		}
+		hi = max(hi, ts)
+	}
+	return lo, hi
+}
+
+// checkSize refuses a set that fits no segment (SPEC 2.1.7).
+func (prep *prepared) checkSize() error {
+	if prep.wire > prep.settings.segmentBytes {
+		return codec.Errorf(codec.CodeRecordListTooLarge, "set of %d wire bytes exceeds segment.bytes %d", prep.wire, prep.settings.segmentBytes)
+	}
+	return nil
+}
+
+// addPlain packs msgs into entries of about entryBytes.
+func (prep *prepared) addPlain(p *Partition, msgs []codec.Message) error {
+	prep.reserve(p.db, msgs)
+	opts := codec.PlainOptions{Magic: prep.settings.magic, Dense: true}
+	for len(msgs) > 0 {
+		n := entryCut(msgs)
+		prep.addPlainEntry(p, msgs[:n], opts)
+		msgs = msgs[n:]
+	}
+	return nil
+}
+
+// entryCut returns how many of msgs go into one entry, at least one.
+func entryCut(msgs []codec.Message) int {
+	size := 0
+	for i := range msgs {
+		size += len(msgs[i].Key) + len(msgs[i].Value) + plainMessageCost
+		if size > entryBytes && i > 0 {
+			return i
+		}
+	}
+	return len(msgs)
+}
+
+// plainMessageCost is about what a packed message costs beside its bytes.
+const plainMessageCost = 4
+
+// reserve makes the batch large enough for msgs as plain entries, so that the
+// entries in it never move.
+func (prep *prepared) reserve(db *DB, msgs []codec.Message) {
+	if prep.batch != nil {
+		return
+	}
+	size := batchSlack
+	for i := range msgs {
+		size += len(msgs[i].Key) + len(msgs[i].Value) + 3*plainMessageCost
+	}
+	size += (size/entryBytes + 2) * 2 * (keys.LogSize + codec.EntryOverhead)
+	prep.batch = db.pdb.NewBatchWithSize(size)
+}
+
+func (prep *prepared) addPlainEntry(p *Partition, msgs []codec.Message, o codec.PlainOptions) {
+	n := codec.PlainSize(msgs, o)
+	e := prep.newEntry(p, n)
+	codec.AppendPlain(e.value[:0], msgs, o)
+	e.last = e.first + int64(len(msgs)) - 1
+	e.messages = int64(len(msgs))
+	e.timestamp = msgs[0].Timestamp
+	for i := range msgs {
+		e.wire += int64(msgs[i].WireSize())
+		if ts := msgs[i].Timestamp; ts > e.maxTimestamp {
+			e.maxTimestamp, e.maxOffset = ts, e.first+int64(i)
+		}
+	}
+	if o.Magic == 0 {
+		e.wire -= 8 * e.messages
+		e.timestamp, e.maxTimestamp, e.maxOffset = codec.NoTimestamp, codec.NoTimestamp, -1
+	}
+	prep.account(e)
+}
+
+// addWrapper stores a compressed frame's payload verbatim.
+func (prep *prepared) addWrapper(p *Partition, w codec.StoredWrapper, timestamp codec.Timestamp) {
+	if prep.batch == nil {
+		prep.batch = p.db.pdb.NewBatchWithSize(len(w.Payload) + 4*codec.EntryOverhead + batchSlack)
+	}
+	e := prep.newEntry(p, w.Size())
+	codec.AppendStoredWrapper(e.value[:0], w)
+	e.last = e.first + w.Span
+	e.messages = int64(w.Count)
+	e.wrapper = true
+	e.timestamp = timestamp
+	if timestamp >= 0 {
+		e.maxTimestamp, e.maxOffset = timestamp, e.last
+	}
+	e.wire = int64(len(w.Payload) + codec.MessageOverhead)
+	if w.Magic == 0 {
+		e.wire -= 8
+	}
+	prep.account(e)
+}
+
+// newEntry adds room for an entry of n value bytes to the batch. Growing the
+// batch moves it: entries already there are found again.
+func (prep *prepared) newEntry(p *Partition, n int) *preparedEntry {
+	moved := cap(prep.batch.Repr())-prep.batch.Len() < n+keys.LogSize+16
+	op := prep.batch.SetDeferred(keys.LogSize, n)
+	keys.AppendLog(op.Key[:0], p.id, 0)
+	first := prep.messages
+	prep.entries = append(prep.entries, preparedEntry{key: op.Key, value: op.Value, first: first,
+		maxTimestamp: codec.NoTimestamp, maxOffset: -1})
+	_ = op.Finish() // fails only on an indexed batch
+	if moved {
+		prep.relocate()
+	}
+	return &prep.entries[len(prep.entries)-1]
+}
+
+// relocate points the entries into the batch after its memory moved.
+func (prep *prepared) relocate() {
+	reader := prep.batch.Reader()
+	for i := range prep.entries {
+		_, key, value, ok, err := reader.Next()
+		if !ok || err != nil {
+			panic("engine: a batch lost an entry it was given")
+		}
+		prep.entries[i].key, prep.entries[i].value = key, value
+	}
+}
+
+func (prep *prepared) account(e *preparedEntry) {
+	prep.messages = e.last + 1
+	prep.wire += e.wire
+	prep.stored += int64(len(e.value))
+}
+
+// addCompressed wraps msgs into compressed frames, each small enough for
+// max.message.bytes even if nothing is gained.
+func (prep *prepared) addCompressed(p *Partition, c codec.Compression, msgs []codec.Message) error {
+	for len(msgs) > 0 {
+		n := prep.settings.wrapperCut(msgs)
+		run := make([]codec.Message, n)
+		var base int64 // v1: relative offsets
+		if prep.settings.magic == 0 {
+			base = prep.base + prep.messages
+		}
+		for i := range run {
+			run[i] = codec.Message{Offset: base + int64(i), Timestamp: msgs[i].Timestamp, Key: msgs[i].Key, Value: msgs[i].Value}
+		}
+		frame, _, err := codec.BuildWrapper(nil, c, prep.settings.magic, run)
+		if err != nil {
+			return err
+		}
+		if err := prep.settings.checkFrame(&frame); err != nil {
+			return err
+		}
+		prep.addWrapper(p, codec.StoredWrapper{Compression: c, Magic: frame.Magic, Count: n, Span: int64(n) - 1, Payload: frame.Value}, frame.Timestamp)
+		msgs = msgs[n:]
+	}
+	return nil
+}
+
+// wrapperCut returns how many of msgs go into one compressed frame, at least
+// one: all whose inner frames stay below max.message.bytes.
+func (s *topicSettings) wrapperCut(msgs []codec.Message) int {
+	size := int64(codec.MessageOverhead)
+	for i := range msgs {
+		size += int64(msgs[i].WireSize())
+		if size > s.maxMessageBytes && i > 0 {
+			return i
+		}
+	}
+	return len(msgs)
+}
+
+func (s *topicSettings) checkFrame(f *codec.Frame) error {
+	if size := int64(f.WireSize()); size > s.maxMessageBytes {
+		return codec.Errorf(codec.CodeMessageTooLarge, "frame of %d wire bytes exceeds max.message.bytes %d", size, s.maxMessageBytes)
+	}
+	return nil
+}
+
+// targetCompression returns how a set that came in with compression source is
+// stored (compression.type).
+func (s *topicSettings) targetCompression(source codec.Compression) codec.Compression {
+	switch s.compression {
+	case CompressNone:
+		return codec.None
+	case CompressGzip:
+		return codec.Gzip
+	case CompressSnappy:
+		return codec.Snappy
+	case CompressLZ4:
+		return codec.LZ4
+	default:
+		return source
+	}
+}
+
+// logAppends reports whether the leader's clock gives messages their timestamp.
+func (s *topicSettings) logAppends() bool { return s.timestampType == codec.LogAppendTime }

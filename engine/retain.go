@@ -1,0 +1,201 @@
+package engine
+
+import (
+	"context"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/cairnlog/cairn/codec"
+	"github.com/cairnlog/cairn/keys"
+	"github.com/cairnlog/cairn/retention"
+)
+
+// Retained says what retention removed from a partition, or would remove.
+type Retained struct {
+	// Segments counts the segments removed, by the rule that took them.
+	Segments                   int
+	ByTime, BySize, ByLogStart int
+	// Messages and WireBytes are what they held, in v1 wire bytes; StoredBytes
+	// is the size of the stored values.
+	Messages, WireBytes, StoredBytes int64
+	// DiskBytes estimates the space in Pebble's tables that comes back; what is
+	// still in memory counts as nothing.
+	DiskBytes uint64
+	// Rolled: the active segment was sealed, for its age or to be removed.
+	Rolled bool
+	// Start is the log start afterwards.
+	Start int64
+}
+
+// RetainOptions change a retention run.
+type RetainOptions struct {
+	// DryRun reports what would be removed and changes nothing.
+	DryRun bool
+}
+
+// Retain applies the topic's retention and roll rules to the partition now
+// (SPEC 6, 7.2). The maintenance loop does the same by itself when something is
+// due. It is atomic and on stable storage when Retain returns; its cost does not
+// grow with the messages removed.
+func (p *Partition) Retain(ctx context.Context, o RetainOptions) (Retained, error) {
+	r, err := p.retain(ctx, o)
+	return r, p.wrap("retain", err)
+}
+
+func (p *Partition) retain(ctx context.Context, o RetainOptions) (Retained, error) {
+	if err := p.appendable(ctx); err != nil {
+		return Retained{}, err
+	}
+	now := p.db.now()
+	planned := p.planRetention(now)
+	if o.DryRun {
+		return planned, nil
+	}
+	p.lockShared()
+	cm, r, err := p.retainNowLocked(now)
+	p.unlockShared()
+	if err != nil || cm == nil {
+		return r, err
+	}
+	r.DiskBytes = planned.DiskBytes
+	return r, p.db.wait(ctx, cm)
+}
+
+func (p *Partition) retainNowLocked(now codec.Timestamp) (*commit, Retained, error) {
+	if err := p.writableLocked(); err != nil {
+		return nil, Retained{}, err
+	}
+	batch := p.db.pdb.NewBatch()
+	r, err := p.retainInto(batch, now)
+	if err != nil {
+		return nil, r, p.broken(err)
+	}
+	if batch.Empty() {
+		return nil, r, batch.Close()
+	}
+	return p.queueLocked(batch), r, nil
+}
+
+// broken fails the store: memory was changed for a batch that could not be
+// built.
+func (p *Partition) broken(err error) error {
+	p.db.fence.Trip(err)
+	return p.db.failedErr()
+}
+
+// queueLocked queues a batch that changed the partition, to be synced whatever
+// the durability mode.
+func (p *Partition) queueLocked(batch *pebble.Batch) *commit {
+	cm := newCommit(batch)
+	cm.sync = true
+	cm.addEndLocked(p)
+	p.db.committer.enqueue(cm)
+	return cm
+}
+
+// planRetention says what retainInto would do, with the disk space it frees.
+func (p *Partition) planRetention(now codec.Timestamp) Retained {
+	p.mu.Lock()
+	d := p.expireLocked(now)
+	r := p.retainedLocked(d)
+	r.Rolled = d.RollFirst || d.Drop == 0 && p.rollIdleLocked(now) != retention.NoRoll
+	low, high := p.mu.segments[0].Base, d.NewStart
+	p.mu.Unlock()
+	if d.Drop > 0 {
+		lr := keys.LogRange(p.id, low, high)
+		if n, err := p.db.diskUsage(lr); err == nil { // an estimate may be missing, the removal not
+			r.DiskBytes = n
+		}
+	}
+	return r
+}
+
+func (p *Partition) expireLocked(now codec.Timestamp) retention.Decision {
+	return retention.Expire(p.mu.segments, p.topic.settings().retention, p.boundsLocked(), now)
+}
+
+func (p *Partition) rollIdleLocked(now codec.Timestamp) retention.Reason {
+	active := p.activeLocked()
+	return retention.RollIdle(*active, p.topic.settings().rollPolicy(p.Topic(), p.Number(), active.Base), now)
+}
+
+func (p *Partition) retainedLocked(d retention.Decision) Retained {
+	r := Retained{Segments: d.Drop, ByTime: d.ByTime, BySize: d.BySize, ByLogStart: d.ByLogStart, Start: d.NewStart}
+	for _, s := range p.mu.segments[:d.Drop] {
+		r.Messages += s.Messages
+		r.WireBytes += s.Bytes
+		r.StoredBytes += s.StoredBytes
+	}
+	return r
+}
+
+// retainInto rolls an idle active segment and removes what has expired, in the
+// batch and in memory. p.mu is held.
+func (p *Partition) retainInto(batch *pebble.Batch, now codec.Timestamp) (Retained, error) {
+	d := p.expireLocked(now)
+	rolled := d.RollFirst || p.rollIdleLocked(now) != retention.NoRoll
+	if rolled {
+		if err := p.rollLocked(batch, p.mu.end); err != nil {
+			return Retained{}, err
+		}
+		if err := p.setSegment(batch, p.activeLocked()); err != nil {
+			return Retained{}, err
+		}
+	}
+	r := p.retainedLocked(d)
+	r.Rolled = rolled
+	if d.Drop == 0 {
+		return r, nil
+	}
+	if err := p.dropSegmentsLocked(batch, d.Drop, d.NewStart); err != nil {
+		return r, err
+	}
+	p.db.stats.retainedSegments.Add(uint64(r.Segments))
+	p.db.stats.retainedMessages.Add(uint64(r.Messages))
+	p.db.stats.retainedBytes.Add(uint64(r.WireBytes))
+	return r, nil
+}
+
+// dropSegmentsLocked removes the first n segments: four range deletes and the
+// new log start, whatever they hold. The log start moves first: see
+// entryScan.reopen. The ranges of successive calls are disjoint, for overlapping
+// ones would slow Pebble down.
+func (p *Partition) dropSegmentsLocked(batch *pebble.Batch, n int, start int64) error {
+	low, high := p.mu.segments[0].Base, p.mu.segments[n].Base
+	logLow := max(low, p.logStart.Load()) // below it DeleteBefore was
+	p.logStart.Store(start)
+	p.mu.segments = slices.Clone(p.mu.segments[n:])
+	p.mu.state.LogStart = start
+	ranges := []keys.Range{
+		keys.LogRange(p.id.Companion(), low, high),
+		keys.TimestampRange(p.id, low, high),
+		keys.SegmentRange(p.id, low, high),
+	}
+	if logLow < high {
+		ranges = append(ranges, keys.LogRange(p.id, logLow, high))
+	}
+	if err := deleteRanges(batch, ranges); err != nil {
+		return err
+	}
+	return p.setState(batch)
+}
+
+func deleteRanges(batch *pebble.Batch, ranges []keys.Range) error {
+	for _, r := range ranges {
+		if err := batch.DeleteRange(r.Start, r.End, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// diskUsage estimates the table bytes of a range.
+func (db *DB) diskUsage(r keys.Range) (uint64, error) {
+	db.life.RLock()
+	defer db.life.RUnlock()
+	if db.isClosed() {
+		return 0, ErrClosed
+	}
+	return db.pdb.EstimateDiskUsage(r.Start, r.End)
+}

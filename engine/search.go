@@ -1,0 +1,234 @@
+package engine
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+
+	"github.com/cairnlog/cairn/codec"
+	"github.com/cairnlog/cairn/keys"
+	"github.com/cairnlog/cairn/retention"
+)
+
+// Position is the answer of a search.
+type Position struct {
+	// Offset is that of the message found; without one, the high watermark, so
+	// that reading from it yields what comes later.
+	Offset int64
+	// Timestamp is the found message's; NoTimestamp without one.
+	Timestamp codec.Timestamp
+	Found     bool
+}
+
+// OffsetFor returns the first message in offset order whose timestamp is at or
+// after ts (SPEC 5.4). Every message with such a timestamp lies at or after it;
+// older ones may follow it. Messages without a timestamp are never the answer;
+// a negative ts finds the first that has one.
+//
+// The answer is exact. Its cost does not grow with the log: one index row, then
+// at most one index interval.
+func (p *Partition) OffsetFor(ts codec.Timestamp) (Position, error) {
+	pos, err := p.offsetFor(context.Background(), max(ts, 0))
+	return pos, p.wrap("search", err)
+}
+
+// offsetFor searches again when the log start passed the place it looked at.
+func (p *Partition) offsetFor(ctx context.Context, ts codec.Timestamp) (Position, error) {
+	for {
+		pos, err := p.searchOnce(ctx, ts)
+		if !errors.Is(err, ErrOffsetRange) {
+			return pos, err
+		}
+		if err := ctx.Err(); err != nil {
+			return Position{}, err
+		}
+	}
+}
+
+func (p *Partition) searchOnce(ctx context.Context, ts codec.Timestamp) (Position, error) {
+	end, err := p.searchBounds(ctx)
+	if err != nil {
+		return Position{}, err
+	}
+	base := int64(-1)
+	for {
+		seg, ok := p.segmentAfter(base, func(s *retention.Segment) bool { return s.MaxTimestamp >= ts })
+		if !ok {
+			return Position{Offset: end, Timestamp: codec.NoTimestamp}, nil
+		}
+		from, err := p.searchStart(&seg, ts)
+		if err != nil {
+			return Position{}, err
+		}
+		pos, err := p.firstAtOrAfter(&seg, from, end, ts)
+		if err != nil || pos.Found {
+			return pos, err
+		}
+		base = seg.Base
+	}
+}
+
+// searchBounds returns the end of what a search may find.
+func (p *Partition) searchBounds(ctx context.Context) (end int64, err error) {
+	return p.readBounds(ctx, p.logStartOrZero(), ReadOptions{})
+}
+
+func (p *Partition) logStartOrZero() int64 {
+	if p == nil {
+		return 0
+	}
+	if p.ready() != nil {
+		return 0 // readBounds reports why
+	}
+	return p.logStart.Load()
+}
+
+// segmentAfter returns a copy of the first segment above base that may hold
+// readable messages and matches.
+func (p *Partition) segmentAfter(base int64, match func(*retention.Segment) bool) (retention.Segment, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	start := p.logStart.Load()
+	for i := range p.mu.segments {
+		s := &p.mu.segments[i]
+		if s.Base > base && s.End > start && match(s) {
+			return *s, true
+		}
+	}
+	return retention.Segment{}, false
+}
+
+// searchStart returns where in the segment the scan for the first timestamp at
+// or after ts begins. The row with the smallest T >= ts says it: everything of
+// the segment below that row's ScanFrom is older than the row before it. An
+// index without that row (lost, or not applied yet) only makes the scan longer.
+func (p *Partition) searchStart(seg *retention.Segment, ts codec.Timestamp) (int64, error) {
+	if seg.IndexedTimestamp < ts {
+		return seg.ScanFrom, nil
+	}
+	r := keys.TimestampRange(p.id, seg.Base, seg.Base+1)
+	it, err := p.db.newIter(r.Start, r.End)
+	if err != nil {
+		return 0, err
+	}
+	defer it.close()
+	key := keys.AppendTimestamp(nil, p.id, seg.Base, int64(ts))
+	ok, err := it.move(seekGE, key)
+	if err != nil {
+		return 0, p.readError(seg.Base, err)
+	}
+	if ok {
+		_, from, err := p.decodeTimestampRow(it.value)
+		return from, err
+	}
+	ok, err = it.move(seekLT, key)
+	if err != nil {
+		return 0, p.readError(seg.Base, err)
+	}
+	if ok {
+		offset, _, err := p.decodeTimestampRow(it.value)
+		return offset, err
+	}
+	return seg.Base, nil
+}
+
+// timestampRowSize is the length of a value in the timestamp keyspace: the
+// offset that reached the timestamp, and where a scan for it begins.
+const timestampRowSize = 16
+
+func (p *Partition) decodeTimestampRow(value []byte) (offset, scanFrom int64, err error) {
+	if len(value) != timestampRowSize {
+		return 0, 0, p.corrupt(-1, codec.ErrDamaged)
+	}
+	offset = int64(binary.BigEndian.Uint64(value))
+	scanFrom = int64(binary.BigEndian.Uint64(value[8:]))
+	if offset < 0 || scanFrom < 0 {
+		return 0, 0, p.corrupt(-1, codec.ErrDamaged)
+	}
+	return offset, scanFrom, nil
+}
+
+// firstAtOrAfter scans the segment from an offset for the first timestamp at or
+// after ts.
+func (p *Partition) firstAtOrAfter(seg *retention.Segment, from, end int64, ts codec.Timestamp) (Position, error) {
+	if seg.Sealed {
+		end = min(end, seg.End)
+	}
+	scan := p.scanFrom(max(from, p.logStart.Load()))
+	defer scan.close()
+	from = scan.from
+	var m codec.Message
+	for scan.from < end {
+		ok, err := scan.next()
+		if err != nil || !ok {
+			return Position{}, err
+		}
+		if scan.entry.MaxTimestamp < ts {
+			continue
+		}
+		if err := scan.open(); err != nil {
+			return Position{}, err
+		}
+		for scan.cursor.Next(&m) {
+			if m.Timestamp >= ts && m.Offset >= from && m.Offset < end {
+				return Position{m.Offset, m.Timestamp, true}, nil
+			}
+		}
+		if err := scan.damage(); err != nil {
+			return Position{}, err
+		}
+	}
+	return Position{}, nil
+}
+
+// MaxTimestamp returns the message with the largest timestamp, the first of
+// equals (KIP-734).
+func (p *Partition) MaxTimestamp(ctx context.Context) (Position, error) {
+	pos, err := p.maxTimestamp(ctx)
+	return pos, p.wrap("max timestamp", err)
+}
+
+func (p *Partition) maxTimestamp(ctx context.Context) (Position, error) {
+	if _, err := p.searchBounds(ctx); err != nil {
+		return Position{}, err
+	}
+	seg, ok := p.newestSegment()
+	if !ok {
+		return Position{Offset: p.readable.Load(), Timestamp: codec.NoTimestamp}, nil
+	}
+	if err := p.drained(ctx); err != nil { // the pair is of one readable message
+		return Position{}, err
+	}
+	if start := p.logStart.Load(); seg.MaxOffset < start {
+		return p.newestAfter(start)
+	}
+	return p.firstAtOrAfter(&seg, seg.Base, p.readable.Load(), seg.MaxTimestamp)
+}
+
+// newestSegment returns the first segment with the largest timestamp.
+func (p *Partition) newestSegment() (newest retention.Segment, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	newest.MaxTimestamp = codec.NoTimestamp
+	for i := range p.mu.segments {
+		if s := &p.mu.segments[i]; s.MaxTimestamp > newest.MaxTimestamp {
+			newest, ok = *s, true
+		}
+	}
+	return newest, ok
+}
+
+// newestAfter finds the largest timestamp by scanning from the log start: only
+// where the log start cut the newest message off its segment.
+func (p *Partition) newestAfter(start int64) (Position, error) {
+	best := Position{Offset: p.readable.Load(), Timestamp: codec.NoTimestamp}
+	for m, err := range p.Read(context.Background(), start, ReadOptions{}) {
+		if err != nil {
+			return Position{}, err
+		}
+		if m.Timestamp > best.Timestamp {
+			best = Position{m.Offset, m.Timestamp, true}
+		}
+	}
+	return best, nil
+}

@@ -1,0 +1,84 @@
+package engine
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/cairnlog/cairn/keys"
+)
+
+// Topic is a handle on a topic of an open store. It is safe for concurrent use
+// and costs nothing per partition until one is used.
+type Topic struct {
+	db   *DB
+	name string
+	id   uint32
+
+	current atomic.Pointer[topicState]
+	dropped atomic.Bool
+
+	mu struct {
+		sync.Mutex
+		partitions map[int32]*Partition
+	}
+}
+
+// topicState is what AlterTopic replaces as a whole.
+type topicState struct {
+	config   TopicConfig
+	settings topicSettings
+}
+
+func newTopic(db *DB, name string, id uint32, config TopicConfig, settings topicSettings) *Topic {
+	t := &Topic{db: db, name: name, id: id}
+	t.mu.partitions = make(map[int32]*Partition)
+	t.set(config, settings)
+	return t
+}
+
+func (t *Topic) set(config TopicConfig, settings topicSettings) {
+	t.current.Store(&topicState{config, settings})
+}
+
+func (t *Topic) settings() *topicSettings { return &t.current.Load().settings }
+
+// Name returns the topic's name.
+func (t *Topic) Name() string { return t.name }
+
+// Config returns the settings the topic was created or last altered with.
+func (t *Topic) Config() TopicConfig { return t.current.Load().config }
+
+// Partitions returns how many partitions the topic has.
+func (t *Topic) Partitions() int32 { return t.settings().partitions }
+
+// Partition returns the handle on partition n; the same one each time. A number
+// outside [0, Partitions) gives a handle whose every use returns
+// ErrUnknownTopic (Kafka code 3).
+func (t *Topic) Partition(n int32) *Partition {
+	if t == nil || t.db == nil {
+		return &Partition{}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p, ok := t.mu.partitions[n]; ok {
+		return p
+	}
+	p := &Partition{topic: t, id: keys.Partition{Topic: t.id, Number: n}}
+	if n < 0 || n >= t.Partitions() {
+		return p // not kept: the topic may grow
+	}
+	p.db = t.db
+	t.mu.partitions[n] = p
+	return p
+}
+
+// opened returns the partitions in use.
+func (t *Topic) opened() []*Partition {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	ps := make([]*Partition, 0, len(t.mu.partitions))
+	for _, p := range t.mu.partitions {
+		ps = append(ps, p)
+	}
+	return ps
+}

@@ -1,0 +1,333 @@
+package engine
+
+import (
+	"context"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/cairnlog/cairn/codec"
+	"github.com/cairnlog/cairn/keys"
+	"github.com/cairnlog/cairn/retention"
+)
+
+// TruncateTo removes every message at or above offset, exactly: a compressed
+// frame that contains it is rewritten without its tail (SPEC C23). Index rows
+// and segments are cut in the same atomic batch; the next append gets offset,
+// now and after a reopen. Truncating to the log's end or above does nothing
+// (SPEC 5.3.11); below the log start it empties the log and restarts it at
+// offset. It is on stable storage when TruncateTo returns.
+//
+// A read or follow that runs meanwhile yields what was there or ends with an
+// *OffsetRangeError. A negative offset is refused with one.
+func (p *Partition) TruncateTo(ctx context.Context, offset int64) error {
+	return p.wrap("truncate", p.truncateTo(ctx, offset))
+}
+
+func (p *Partition) truncateTo(ctx context.Context, offset int64) error {
+	return p.exclusively(ctx, func() (*commit, error) {
+		switch {
+		case offset < 0:
+			return nil, p.outOfRange(offset)
+		case offset < p.logStart.Load() || offset < p.mu.segments[0].Base:
+			return p.resetNow(offset)
+		case offset >= p.mu.end:
+			return nil, nil
+		}
+		return p.truncateNow(offset)
+	})
+}
+
+// ResetTo empties the log and restarts it at offset: the next append gets it.
+// Like a truncation it is atomic and on stable storage when it returns.
+func (p *Partition) ResetTo(ctx context.Context, offset int64) error {
+	err := p.exclusively(ctx, func() (*commit, error) {
+		if offset < 0 {
+			return nil, p.outOfRange(offset)
+		}
+		return p.resetNow(offset)
+	})
+	return p.wrap("reset", err)
+}
+
+// exclusively runs a change that reads the log first. No append is stamped
+// meanwhile and all those before are in Pebble, so neither Pebble nor, but for
+// the change itself, the state in memory moves. The change locks mu where it
+// writes memory.
+func (p *Partition) exclusively(ctx context.Context, change func() (*commit, error)) error {
+	if err := p.appendable(ctx); err != nil {
+		return err
+	}
+	p.changing.Lock()
+	cm, err := p.changeDrained(ctx, change)
+	p.changing.Unlock()
+	if err != nil || cm == nil {
+		return err
+	}
+	return p.db.wait(ctx, cm)
+}
+
+func (p *Partition) changeDrained(ctx context.Context, change func() (*commit, error)) (*commit, error) {
+	if err := p.drained(ctx); err != nil {
+		return nil, err
+	}
+	return change()
+}
+
+// resetNow deletes everything and begins again at offset.
+func (p *Partition) resetNow(offset int64) (*commit, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.writableLocked(); err != nil {
+		return nil, err
+	}
+	batch := p.db.pdb.NewBatch()
+	if err := p.resetInto(batch, offset); err != nil {
+		return nil, p.broken(err)
+	}
+	return p.queueLocked(batch), nil
+}
+
+func (p *Partition) resetInto(batch *pebble.Batch, offset int64) error {
+	low := p.mu.segments[0].Base
+	if err := deleteRanges(batch, p.tailRanges(low)); err != nil {
+		return err
+	}
+	p.cutLocked(offset)
+	p.logStart.Store(offset)
+	p.mu.segments = []retention.Segment{retention.NewSegment(offset)}
+	p.mu.state.LogStart, p.mu.state.Floor = offset, offset
+	if err := p.setSegment(batch, p.activeLocked()); err != nil {
+		return err
+	}
+	if p.mu.state.Due != retention.Never {
+		return p.setAlarmLocked(batch, retention.Never) // writes the state too
+	}
+	return p.setState(batch)
+}
+
+// cutLocked moves the end back. Scans that began before notice by the cut.
+func (p *Partition) cutLocked(end int64) {
+	p.mu.cutAt = end
+	p.cuts.Add(1)
+	p.mu.end = end
+}
+
+// cutBelow reports whether a cut since the cuts counted before reached below an
+// offset, and counts anew. Of several cuts only the last is known: they count as
+// one that did.
+func (p *Partition) cutBelow(offset int64, before uint64) (below bool, cuts uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	cuts = p.cuts.Load()
+	return cuts > before+1 || cuts > before && p.mu.cutAt < offset, cuts
+}
+
+// tailRanges is all rows from a segment base on.
+func (p *Partition) tailRanges(base int64) []keys.Range {
+	return []keys.Range{
+		keys.LogRange(p.id, base, maxOffset),
+		keys.LogRange(p.id.Companion(), base, maxOffset),
+		keys.TimestampRange(p.id, base, maxOffset),
+		keys.SegmentRange(p.id, base, maxOffset),
+	}
+}
+
+// truncateNow cuts inside the log: it reads what the cut needs and then writes.
+func (p *Partition) truncateNow(offset int64) (*commit, error) {
+	n := 0 // the segment that becomes the active one
+	for n+1 < len(p.mu.segments) && p.mu.segments[n+1].Base <= offset {
+		n++
+	}
+	cut := truncation{p: p, offset: offset, segment: p.mu.segments[n]}
+	if err := cut.read(); err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.writableLocked(); err != nil {
+		return nil, err
+	}
+	batch := p.db.pdb.NewBatch()
+	if err := cut.write(batch, n); err != nil {
+		return nil, p.broken(err)
+	}
+	return p.queueLocked(batch), nil
+}
+
+// truncation is one cut: what stays of the segment it falls into, and of the
+// entry.
+type truncation struct {
+	p       *Partition
+	offset  int64
+	segment retention.Segment // becomes what is left of it
+	tail    *codec.Filtered   // what is left of the entry that spans the cut
+	// subtract: sums are the segment's less what goes.
+	subtract bool
+}
+
+// read finds out what is left. Sums are counted over what stays or over what
+// goes, whichever spans fewer offsets: cutting a few messages off a large segment
+// is cheap. The largest timestamp comes from the index rows that stay, raised
+// over the entries after the last of them.
+func (t *truncation) read() error {
+	old := t.segment
+	kept := retention.NewSegment(old.Base)
+	kept.FirstTimestamp, kept.FirstAppend = old.FirstTimestamp, old.FirstAppend
+	from, err := t.keepRows(&kept)
+	if err != nil {
+		return err
+	}
+	t.subtract = t.offset-old.Base > old.End-t.offset
+	if t.subtract {
+		kept.Bytes, kept.StoredBytes, kept.Messages, kept.Entries = old.Bytes, old.StoredBytes, old.Messages, old.Entries
+	} else {
+		from = old.Base
+	}
+	if err := t.count(&kept, from, old.End); err != nil {
+		return err
+	}
+	if kept.Entries == 0 {
+		kept = retention.NewSegment(old.Base) // starts fresh (SPEC 5.3.10)
+	}
+	kept.End = t.offset
+	t.segment = kept
+	return nil
+}
+
+// keepRows takes over what the index rows below the cut say, and returns the
+// offset of the last.
+func (t *truncation) keepRows(kept *retention.Segment) (from int64, err error) {
+	p := t.p
+	r := keys.LogRange(p.id.Companion(), t.segment.Base, t.offset)
+	it, err := p.db.newIter(r.Start, r.End)
+	if err != nil {
+		return 0, err
+	}
+	defer it.close()
+	from = kept.Base
+	ok, err := it.move(seekGE, r.Start)
+	for ; ok && err == nil; ok, err = it.move(next, nil) {
+		row, err := codec.ParseIndexRow(it.key, it.value)
+		if err != nil {
+			return 0, p.corrupt(t.offset, err)
+		}
+		kept.IndexedTimestamp, kept.MaxTimestamp, kept.MaxOffset = row.Timestamp, row.Timestamp, row.Offset
+		kept.ScanFrom = row.Offset + 1
+		kept.IndexRows++
+		from = row.Offset
+	}
+	return from, p.readError(t.offset, err)
+}
+
+// count goes over the entries of the segment from an offset on.
+func (t *truncation) count(kept *retention.Segment, from, end int64) error {
+	scan := t.p.scanFrom(max(from, t.p.logStart.Load()))
+	defer scan.close()
+	for scan.from < end {
+		ok, err := scan.next()
+		if err != nil || !ok {
+			return err
+		}
+		a := appendedOf(&scan.entry, len(scan.it.value))
+		if a.Last < t.offset {
+			t.keep(kept, a, !t.subtract)
+			continue
+		}
+		if t.subtract {
+			kept.Bytes -= a.WireBytes
+			kept.StoredBytes -= a.StoredBytes
+			kept.Messages -= a.Messages
+			kept.Entries--
+		}
+		if err := t.split(scan, kept); err != nil {
+			return err
+		}
+		if !t.subtract {
+			return nil
+		}
+	}
+	return nil
+}
+
+// keep accounts for an entry that stays. It makes no index rows: those that were
+// due are there.
+func (t *truncation) keep(kept *retention.Segment, a retention.Appended, sum bool) {
+	if a.MaxTimestamp > kept.MaxTimestamp {
+		kept.MaxTimestamp, kept.MaxOffset = a.MaxTimestamp, a.MaxOffset
+	}
+	kept.LastAppend = a.Clock
+	if a.Last >= kept.ScanFrom {
+		kept.SinceIndex += a.WireBytes
+	}
+	if sum {
+		kept.Bytes += a.WireBytes
+		kept.StoredBytes += a.StoredBytes
+		kept.Messages += a.Messages
+		kept.Entries++
+	}
+}
+
+// split keeps the messages below the cut of the entry that reaches past it.
+func (t *truncation) split(scan *entryScan, kept *retention.Segment) error {
+	p := t.p
+	if scan.entry.First >= t.offset {
+		return nil
+	}
+	if scan.entry.Kind == codec.KindWrapper {
+		p.db.stats.inflations.Add(1)
+	}
+	f, err := scan.entry.Filter(&scan.cursor, func(m *codec.Message) bool { return m.Offset < t.offset })
+	if err != nil {
+		return p.corrupt(scan.entry.Last, err)
+	}
+	if f.Kept == 0 {
+		return nil
+	}
+	key := keys.AppendLog(nil, p.id, f.Last)
+	codec.Seal(key, f.Value, f.Stamp)
+	left, err := codec.ParseEntry(key, f.Value)
+	if err != nil {
+		return p.corrupt(f.Last, err)
+	}
+	if left.Kind == codec.KindWrapper {
+		p.db.stats.recompressions.Add(1)
+	}
+	t.keep(kept, appendedOf(&left, len(f.Value)), true)
+	t.tail = &f
+	return nil
+}
+
+// write carries the cut out: segment n becomes the active one.
+func (t *truncation) write(batch *pebble.Batch, n int) error {
+	p := t.p
+	base := t.segment.Base
+	ranges := []keys.Range{
+		keys.LogRange(p.id, t.offset, maxOffset),
+		keys.LogRange(p.id.Companion(), t.offset, maxOffset),
+		keys.SegmentRange(p.id, base+1, maxOffset),
+		keys.TimestampRange(p.id, base+1, maxOffset),
+		{
+			Start: keys.AppendTimestamp(nil, p.id, base, int64(t.segment.IndexedTimestamp)+1),
+			End:   keys.TimestampRange(p.id, base, base+1).End,
+		},
+	}
+	if err := deleteRanges(batch, ranges); err != nil {
+		return err
+	}
+	if t.tail != nil {
+		if err := batch.Set(keys.AppendLog(nil, p.id, t.tail.Last), t.tail.Value, nil); err != nil {
+			return err
+		}
+	}
+	p.cutLocked(t.offset)
+	p.mu.segments = append(slices.Clone(p.mu.segments[:n]), t.segment)
+	p.mu.state.Floor = t.offset
+	if err := p.setSegment(batch, p.activeLocked()); err != nil {
+		return err
+	}
+	if err := p.setState(batch); err != nil {
+		return err
+	}
+	return p.scheduleLocked(batch) // an older segment is active again
+}
