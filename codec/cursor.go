@@ -1,10 +1,10 @@
 package codec
 
 // Cursor yields the messages of stored entries, one entry at a time. It keeps
-// the buffer it inflates wrappers into, so a Cursor that lives long stops
-// allocating; the buffer is as large as the largest wrapper was, at most
-// MaxInflated, and goes with the Cursor. The zero Cursor is ready for Reset. It is
-// for one goroutine.
+// the buffer it inflates wrappers into, and what Filter works with, so a Cursor
+// that lives long stops allocating; the buffer is as large as the largest wrapper
+// was, at most MaxInflated, and goes with the Cursor. The zero Cursor is ready for
+// Reset. It is for one goroutine.
 type Cursor struct {
 	// The place in a plain entry. Invariant: pos <= len(body).
 	body []byte
@@ -26,44 +26,51 @@ type Cursor struct {
 	inner    InnerReader
 	inflated []byte
 	err      error
+
+	// Scratch of Filter.
+	message  Message
+	accepted []bool
+	kept     []Message
+	payload  []byte
 }
 
 // Reset points the cursor before the first message of e, and inflates e if it is
 // a wrapper, to at most MaxInflated bytes. The error is an ErrDamaged. e itself
 // is not kept, but the bytes it aliases are.
 func (c *Cursor) Reset(e *Entry) error {
+	c.err = nil
+	switch e.Kind {
+	case KindPlain:
+	case KindWrapper:
+		inflated, err := e.Compression.Decompress(c.inflated[:0], e.body, e.Magic, MaxInflated)
+		if err != nil {
+			return c.fail(damaged("wrapper: %w", err))
+		}
+		c.inflated = inflated
+	default:
+		return c.fail(damaged("an entry of %s cannot be read", e.Kind))
+	}
+	c.rewind(e)
+	return nil
+}
+
+// rewind points the cursor before the first message of the entry it was Reset to.
+func (c *Cursor) rewind(e *Entry) {
 	c.body, c.pos, c.left = e.body, 0, e.Count
 	c.wrapped, c.gaps, c.started = false, e.gaps, false
 	c.typ, c.timestamp, c.deltaMask = e.TimestampType, e.Timestamp, 0
 	c.offset, c.first, c.last, c.count = e.First, max(e.First, 0), e.Last, e.Count
-	c.err = nil
-	switch e.Kind {
-	case KindPlain:
-		if e.TimestampType == CreateTime {
-			c.deltaMask = -1
-		}
-	case KindWrapper:
+	if e.Kind == KindWrapper {
 		c.wrapped, c.left = true, 0
-		return c.inflate(e)
-	default:
-		return c.fail(damaged("an entry of %s cannot be read", e.Kind))
+		c.inner.Reset(c.inflated, InnerContext{
+			Magic:     e.Magic,
+			Last:      e.Last,
+			LogAppend: e.TimestampType == LogAppendTime,
+			Timestamp: e.Timestamp,
+		})
+	} else if e.TimestampType == CreateTime {
+		c.deltaMask = -1
 	}
-	return nil
-}
-
-func (c *Cursor) inflate(e *Entry) error {
-	inflated, err := e.Compression.Decompress(c.inflated[:0], e.body, e.Magic, MaxInflated)
-	if err != nil {
-		return c.fail(damaged("wrapper: %w", err))
-	}
-	c.inflated = inflated
-	c.inner.Reset(inflated, InnerContext{
-		Magic:     e.Magic,
-		Last:      e.Last,
-		LogAppend: e.TimestampType == LogAppendTime,
-		Timestamp: e.Timestamp,
-	})
-	return nil
 }
 
 // Next sets m to the next message and reports whether there was one; Err tells

@@ -24,11 +24,13 @@
 //
 //	byte   0      kind: 1 plain, 2 wrapper
 //	byte   1      attributes: bits 0-2 compression, 3 LogAppendTime, 4 magic 0,
-//	              5 offset gaps; 6-7 are 0
+//	              5 offset gaps, 6 delete horizon; 7 is 0
 //	bytes  2-9    timestamp i64: of the first message, of the wrapper
 //	bytes 10-17   clock i64: the leader's at the append
-//	bytes 18-     body
-//	last 4 bytes  CRC-32C over body, then bytes 0-17, then the key
+//	8 bytes       delete horizon i64: when compaction may drop the entry's
+//	              tombstones; absent without attribute bit 6
+//	from there    body
+//	last 4 bytes  CRC-32C over body, then what precedes it, then the key
 //
 // The order of the checksum lets a leader do the long part of it before it knows
 // clock and offset. Until Seal goes on from there, the last 4 bytes are the

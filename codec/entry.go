@@ -38,21 +38,30 @@ const (
 	timestampAt  = 2
 	clockAt      = 10
 	entryHeader  = 18
+	horizonSize  = 8 // behind the header of an entry that has a delete horizon
 	checksumSize = 4
 )
 
-// EntryOverhead is what an entry costs beside its body.
+// EntryOverhead is what an entry without a delete horizon costs beside its body.
 const EntryOverhead = entryHeader + checksumSize
 
-// The attribute bits of an entry. Those not named are reserved: an entry that
-// sets one was written by a newer version and is refused.
+// The attribute bits of an entry. The one not named is reserved: an entry that
+// sets it was written by a newer version and is refused.
 const (
 	attributeCompression = 0x07
 	attributeLogAppend   = 0x08
 	attributeMagic0      = 0x10
 	attributeGaps        = 0x20
-	attributeReserved    = 0xc0
+	attributeHorizon     = 0x40
 )
+
+// headerSize returns where the body of an entry begins.
+func headerSize(attributes byte) int {
+	if attributes&attributeHorizon != 0 {
+		return entryHeader + horizonSize
+	}
+	return entryHeader
+}
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -72,6 +81,9 @@ type Entry struct {
 	Timestamp Timestamp
 	// Clock is the leader's clock at the append, whatever the messages say.
 	Clock Timestamp
+	// Horizon is the delete horizon of the entry's tombstones: when compaction may
+	// drop them (SPEC 9.7). NoTimestamp until compaction has set it.
+	Horizon Timestamp
 	// First is the offset of the first message, -1 where a wrapper's is unknown.
 	First int64
 	// Last is the offset of the last message, which the entry's key holds.
@@ -153,7 +165,7 @@ func finishChecksum(key, value []byte, body uint32) {
 
 // sealChecksum extends the checksum of an entry's body over its header and key.
 func sealChecksum(key, value []byte, body uint32) uint32 {
-	sum := crc32.Update(body, castagnoli, value[:entryHeader])
+	sum := crc32.Update(body, castagnoli, value[:headerSize(value[attributesAt])])
 	return crc32.Update(sum, castagnoli, key)
 }
 
@@ -170,19 +182,29 @@ func ParseEntry(key, value []byte) (Entry, error) {
 		return Entry{}, damaged("entry of %d bytes", len(value))
 	}
 	end := len(value) - checksumSize
-	body := value[entryHeader:end:end]
+	header := headerSize(value[attributesAt])
+	if header > end {
+		return Entry{}, damaged("entry of %d bytes", len(value))
+	}
+	body := value[header:end:end]
 	want := binary.BigEndian.Uint32(value[end:])
 	if sum := sealChecksum(key, value, crc32.Checksum(body, castagnoli)); sum != want {
 		return Entry{}, damaged("entry checksum is %08x, stored %08x", sum, want)
 	}
 	e := Entry{
-		Kind:  Kind(value[kindAt]),
-		Clock: Timestamp(binary.BigEndian.Uint64(value[clockAt:])),
-		Last:  last,
+		Kind:    Kind(value[kindAt]),
+		Clock:   Timestamp(binary.BigEndian.Uint64(value[clockAt:])),
+		Horizon: NoTimestamp,
+		Last:    last,
 	}
 	timestamp := Timestamp(binary.BigEndian.Uint64(value[timestampAt:]))
 	if err := e.setAttributes(value[attributesAt], timestamp); err != nil {
 		return Entry{}, err
+	}
+	if header > entryHeader {
+		if e.Horizon = horizonOf(value); e.Horizon < 0 {
+			return Entry{}, damaged("delete horizon %d", int64(e.Horizon))
+		}
 	}
 	switch e.Kind {
 	case KindPlain:
@@ -203,9 +225,9 @@ func (e *Entry) setAttributes(attributes byte, timestamp Timestamp) error {
 	e.Compression = Compression(attributes & attributeCompression)
 	switch e.Kind {
 	case KindPlain:
-		allowed = attributeLogAppend | attributeMagic0 | attributeGaps
+		allowed = attributeLogAppend | attributeMagic0 | attributeGaps | attributeHorizon
 	case KindWrapper:
-		allowed = attributeCompression | attributeLogAppend | attributeMagic0
+		allowed = attributeCompression | attributeLogAppend | attributeMagic0 | attributeHorizon
 		if e.Compression == None || e.Compression > LZ4 {
 			return damaged("unknown compression %d of a wrapper", e.Compression)
 		}

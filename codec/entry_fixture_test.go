@@ -46,11 +46,15 @@ func sealWrapper(w codec.StoredWrapper, last int64, s codec.Stamp) (key, value [
 }
 
 // sealBody returns an entry with any header and body and a right checksum: what
-// a checksum cannot protect from.
+// a checksum cannot protect from. With attribute bit 6 the first bytes of the body
+// are the delete horizon.
 func sealBody(kind, attributes byte, ts codec.Timestamp, body []byte, last int64) (key, value []byte) {
 	key = logKey(last)
 	value = append([]byte{kind, attributes}, make([]byte, 16)...)
 	binary.BigEndian.PutUint64(value[2:], uint64(ts))
+	if attributes&0x40 != 0 && len(body) >= 8 {
+		value, body = append(value, body[:8]...), body[8:]
+	}
 	sum := crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli))
 	sum = crc32.Update(sum, crc32.MakeTable(crc32.Castagnoli), value)
 	sum = crc32.Update(sum, crc32.MakeTable(crc32.Castagnoli), key)

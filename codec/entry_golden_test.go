@@ -52,6 +52,10 @@ func goldenEntries(t testing.TB) map[string]storedEntry {
 	wrapper("wrapper-log-append", 42, appended, codec.StoredWrapper{Compression: codec.Snappy, Magic: 1, Count: 2, Span: 1, Payload: v1})
 	wrapper("wrapper-magic0", 42, stamp, codec.StoredWrapper{Compression: codec.Snappy, Count: 2, Span: 1, Payload: v0})
 	wrapper("wrapper-unknown-count", 42, stamp, codec.StoredWrapper{Compression: codec.Snappy, Magic: 1, Payload: v1})
+	for _, name := range []string{"plain-many", "wrapper"} {
+		e := entries[name]
+		entries[name+"-horizon"] = storedEntry{e.key, codec.AppendHorizon(nil, e.key, e.value, fixtureTime+86_400_000)}
+	}
 	return entries
 }
 
@@ -82,6 +86,9 @@ func TestEntriesAreTheGoldenBytes(t *testing.T) {
 		var golden strings.Builder
 		fmt.Fprintf(&golden, "key %x\nvalue %x\n\n", key, value)
 		fmt.Fprintf(&golden, "%s %s magic %d, %s %s, clock %s\n", e.Kind, e.Compression, e.Magic, e.TimestampType, e.Timestamp, e.Clock)
+		if e.Horizon != codec.NoTimestamp {
+			fmt.Fprintf(&golden, "delete horizon %s\n", e.Horizon)
+		}
 		fmt.Fprintf(&golden, "%d messages, offsets %d to %d, largest timestamp %s at %d, %d bytes\n",
 			e.Count, e.First, e.Last, e.MaxTimestamp, e.MaxOffset, e.KeyValueBytes)
 		for _, m := range msgs {

@@ -1,9 +1,12 @@
 package codec
 
+import "slices"
+
 // Filtered is what a filter leaves of an entry.
 type Filtered struct {
-	// Kept and Dropped count the messages.
-	Kept, Dropped int
+	// Kept and Dropped count the messages, Tombstones the kept ones whose value is
+	// null.
+	Kept, Dropped, Tombstones int
 	// Value is the unsealed rewritten entry: to be sealed with Stamp under the
 	// log key of offset Last. Nil if all or none were kept.
 	Value []byte
@@ -11,12 +14,15 @@ type Filtered struct {
 	Last  int64
 }
 
-// Filter rewrites the entry with only the messages that keep accepts, in order.
-// Offsets never change: a plain entry stores the gaps, a wrapper is compressed
-// anew by its own codec with gaps in its relative offsets, ends at its last kept
-// message and has the largest kept timestamp, or under LogAppendTime its own
-// (SPEC 9.9). keep sees the timestamps that are stored, not the view a reader
+// Filter rewrites the entry with only the messages that keep accepts, asked once
+// for each and in order. Offsets never change: a plain entry stores the gaps, a
+// wrapper is compressed anew by its own codec with gaps in its relative offsets,
+// ends at its last kept message and has the largest kept timestamp, or under
+// LogAppendTime its own (SPEC 9.9). A delete horizon stays with the entry while a
+// tombstone does. keep sees the timestamps that are stored, not the view a reader
 // gets. The error is an ErrDamaged.
+//
+// Only a rewritten entry allocates, once c has grown.
 func (e *Entry) Filter(c *Cursor, keep func(*Message) bool) (Filtered, error) {
 	stored := *e
 	if e.Kind == KindWrapper && e.TimestampType == LogAppendTime {
@@ -26,30 +32,74 @@ func (e *Entry) Filter(c *Cursor, keep func(*Message) bool) (Filtered, error) {
 		return Filtered{}, err
 	}
 	var f Filtered
-	var kept []Message
-	var m Message
-	for c.Next(&m) {
-		if keep(&m) {
-			kept = append(kept, m)
-		} else {
+	m := &c.message
+	accepted := c.accepted[:0]
+	for c.Next(m) {
+		ok := keep(m)
+		accepted = append(accepted, ok)
+		switch {
+		case !ok:
 			f.Dropped++
+		case m.Value == nil:
+			f.Tombstones++
+			fallthrough
+		default:
+			f.Kept++
 		}
 	}
-	f.Kept = len(kept)
+	c.accepted = accepted
 	if err := c.Err(); err != nil || f.Kept == 0 || f.Dropped == 0 {
 		return f, err
 	}
+	err := f.rewrite(e, c, c.acceptedOf(&stored))
+	c.forget()
+	return f, err
+}
+
+// acceptedOf returns the messages of the entry that the cursor was over which
+// were accepted. They are valid until the cursor's next Reset.
+func (c *Cursor) acceptedOf(e *Entry) []Message {
+	c.rewind(e)
+	kept := slices.Grow(c.kept[:0], len(c.accepted))
+	var m Message
+	for i := 0; c.Next(&m); i++ {
+		if c.accepted[i] {
+			kept = append(kept, m)
+		}
+	}
+	c.kept = kept
+	return kept
+}
+
+// keptScratch is how many messages a cursor keeps room for, 4.5 MiB. A wrapper of
+// MaxInflated can hold millions.
+const keptScratch = 64 << 10
+
+// forget lets go of the bytes of the accepted messages, and of room for many.
+func (c *Cursor) forget() {
+	clear(c.kept)
+	if cap(c.kept) > keptScratch {
+		c.kept = nil
+	}
+}
+
+func (f *Filtered) rewrite(e *Entry, c *Cursor, kept []Message) error {
 	f.Last = kept[len(kept)-1].Offset
 	f.Stamp = Stamp{Timestamp: kept[0].Timestamp, Clock: e.Clock, LogAppend: e.TimestampType == LogAppendTime}
 	if e.Kind == KindPlain {
 		f.Value = AppendPlain(nil, kept, PlainOptions{Magic: e.Magic})
-		return f, nil
+	} else if err := f.wrap(e, c, kept); err != nil {
+		return err
 	}
-	return f, f.wrap(e, kept)
+	if e.Horizon != NoTimestamp && f.Tombstones > 0 {
+		f.Value = withHorizon(f.Value, e.Horizon)
+	}
+	return nil
 }
 
-func (f *Filtered) wrap(e *Entry, kept []Message) error {
-	frame, _, err := BuildWrapper(nil, e.Compression, e.Magic, kept)
+func (f *Filtered) wrap(e *Entry, c *Cursor, kept []Message) error {
+	frame, payload, err := BuildWrapper(c.payload[:0], e.Compression, e.Magic, kept)
+	c.payload = payload
 	if err != nil {
 		return damaged("wrapper: %w", err)
 	}

@@ -75,3 +75,41 @@ func ParseIndexRow(key, value []byte) (IndexRow, error) {
 func rowChecksum(key, fields []byte) uint32 {
 	return crc32.Update(crc32.Checksum(fields, castagnoli), castagnoli, key)
 }
+
+// timestampRowSize is the length of a value in the timestamps keyspace.
+const timestampRowSize = 8 + 8 + checksumSize
+
+// AppendTimestampRow appends the value of r under key, its key in the timestamps
+// keyspace: offset u64 | scan-from u64 | CRC-32C over both and the key.
+func AppendTimestampRow(dst, key []byte, r IndexRow) []byte {
+	start := len(dst)
+	dst = binary.BigEndian.AppendUint64(dst, uint64(r.Offset))
+	dst = binary.BigEndian.AppendUint64(dst, uint64(r.ScanFrom))
+	return binary.BigEndian.AppendUint32(dst, rowChecksum(key, dst[start:]))
+}
+
+// ParseTimestampRow reads the row stored under a key of the timestamps keyspace.
+// The error is an ErrDamaged.
+func ParseTimestampRow(key, value []byte) (IndexRow, error) {
+	_, base, ts, err := keys.DecodeTimestamp(key)
+	if err != nil {
+		return IndexRow{}, damaged("%w", err)
+	}
+	if len(value) != timestampRowSize {
+		return IndexRow{}, damaged("timestamp row of %d bytes", len(value))
+	}
+	want := binary.BigEndian.Uint32(value[16:])
+	if sum := rowChecksum(key, value[:16]); sum != want {
+		return IndexRow{}, damaged("timestamp row checksum is %08x, stored %08x", sum, want)
+	}
+	r := IndexRow{
+		Timestamp: Timestamp(ts),
+		Offset:    int64(binary.BigEndian.Uint64(value)),
+		Base:      base,
+		ScanFrom:  int64(binary.BigEndian.Uint64(value[8:])),
+	}
+	if r.Offset < 0 || r.ScanFrom < 0 {
+		return IndexRow{}, damaged("timestamp row with offset %d and scan start %d", r.Offset, r.ScanFrom)
+	}
+	return r, nil
+}

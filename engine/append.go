@@ -225,11 +225,11 @@ func (p *Partition) appendLocked(prep *prepared, admitted int64) (Pending, error
 // receipt describes a stamped set.
 func (prep *prepared) receipt(st stamped) Receipt {
 	r := Receipt{Offset: st.base, Count: int(prep.messages), Timestamp: prep.max, LogAppendTime: codec.NoTimestamp}
-	if prep.settings.logAppends() {
-		r.LogAppendTime = max(st.clock, 0)
-	}
-	if prep.settings.logAppends() || prep.unset {
+	if prep.clocked() {
 		r.Timestamp = max(st.clock, 0)
+		if prep.settings.logAppends() {
+			r.LogAppendTime = r.Timestamp
+		}
 	}
 	return r
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -48,6 +47,7 @@ type DB struct {
 
 	// marked is the last mark written, ackedBefore the commits acknowledged
 	// before this Open.
+	watermark   watermark // as Open found it
 	marked      mark
 	ackedBefore uint64
 
@@ -97,6 +97,9 @@ func (db *DB) open() (err error) {
 			err = errors.Join(err, db.abandonOpen())
 		}
 	}()
+	if err := db.openWater(); err != nil {
+		return err
+	}
 	if err := db.openPebble(); err != nil {
 		return err
 	}
@@ -109,36 +112,12 @@ func (db *DB) open() (err error) {
 	return nil
 }
 
-// lockDir makes the directory if it may and takes its lock.
-func (db *DB) lockDir() error {
-	raw := db.opts.FS
-	if db.opts.MustExist {
-		if desc, err := pebble.Peek(db.dir, raw); err != nil {
-			return err
-		} else if !desc.Exists {
-			return ErrNotExist
-		}
-	} else if err := raw.MkdirAll(db.dir, 0o755); err != nil {
-		return err
-	}
-	lock, err := pebble.LockDirectory(db.dir, raw)
-	switch {
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist):
-		return err
-	case err != nil:
-		return fmt.Errorf("%w: %w", ErrLocked, err)
-	}
-	db.lock = lock
-	return nil
-}
-
 // openPebble checks the MANIFEST and opens Pebble behind the fence. Pebble runs
 // in its own goroutine: a failed write parks it and Open returns the cause.
 func (db *DB) openPebble() error {
 	if err := scanManifest(db.opts.FS, db.dir); err != nil {
 		return &CorruptionError{Offset: -1, Err: err}
 	}
-	db.fence = fencefs.New(db.opts.FS, db.fail)
 	pebbleOpts := db.pebbleOptions(db.fence, db.lock)
 	err := db.unlessFailed(func() (err error) {
 		db.pdb, err = pebble.Open(db.dir, pebbleOpts)
@@ -183,16 +162,6 @@ func (db *DB) closeWatermark() error {
 	return db.water.Close()
 }
 
-// releaseLock gives the directory back: Pebble holds a second reference to the
-// lock, which a store abandoned behind the fence never releases itself.
-func (db *DB) releaseLock() error {
-	err := db.lock.Close()
-	if db.hasFailed() && db.pdb != nil {
-		err = errors.Join(err, db.lock.Close())
-	}
-	return err
-}
-
 // fail marks the store failed; the fence calls it at the first failed write.
 func (db *DB) fail(cause error) {
 	db.failOnce.Do(func() {
@@ -213,7 +182,11 @@ func (db *DB) hasFailed() bool {
 
 func (db *DB) failedErr() error { return fmt.Errorf("%w: %w", ErrFailed, db.failure) }
 
+// isClosed reports whether Close has begun. A zero DB was never open.
 func (db *DB) isClosed() bool {
+	if db == nil || db.closed == nil {
+		return true
+	}
 	select {
 	case <-db.closed:
 		return true
@@ -256,6 +229,9 @@ func (db *DB) syncNow(ctx context.Context) error {
 // On a failed store Close returns nil once the directory can be opened again;
 // the goroutines parked behind the fence stay parked.
 func (db *DB) Close() error {
+	if db == nil {
+		return nil
+	}
 	db.life.Lock()
 	if db.isClosed() {
 		db.life.Unlock()

@@ -52,9 +52,9 @@ type CorruptionError struct {
 
 func (e *CorruptionError) Error() string {
 	if e.Topic == "" {
-		return fmt.Sprintf("engine: corrupt store: %v", e.Err)
+		return fmt.Sprintf("corrupt store: %v", e.Err)
 	}
-	return fmt.Sprintf("engine: %s/%d: corrupt at offset %d: %v", e.Topic, e.Partition, e.Offset, e.Err)
+	return fmt.Sprintf("%s/%d is corrupt at offset %d: %v", e.Topic, e.Partition, e.Offset, e.Err)
 }
 
 // Unwrap lets errors.Is match ErrCorrupt and the cause.
@@ -73,7 +73,7 @@ type DataLossError struct {
 }
 
 func (e *DataLossError) Error() string {
-	return fmt.Sprintf("engine: %d commits were acknowledged as durable and %d came back: restore a checkpoint, or open with AllowDataLoss: %v",
+	return fmt.Sprintf("%d commits were acknowledged as durable and %d came back: restore a checkpoint, or open with AllowDataLoss: %v",
 		e.Acknowledged, e.Recovered, e.Err)
 }
 
@@ -90,7 +90,7 @@ type OffsetRangeError struct {
 }
 
 func (e *OffsetRangeError) Error() string {
-	return fmt.Sprintf("engine: %s/%d: offset %d is outside the log [%d, %d]", e.Topic, e.Partition, e.Offset, e.Start, e.End)
+	return fmt.Sprintf("offset %d of %s/%d is outside the log [%d, %d]", e.Offset, e.Topic, e.Partition, e.Start, e.End)
 }
 
 // Unwrap lets errors.Is match ErrOffsetRange.

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 
 	"github.com/cairnlog/cairn/codec"
 )
@@ -73,8 +72,22 @@ func (p *Partition) fetch(ctx context.Context, dst []byte, from int64, o FetchOp
 	res.Set, res.Next = set[len(dst):], next
 	if o.HardLimit && len(res.Set) > o.MaxBytes {
 		res.Set = res.Set[:o.MaxBytes]
+		res.Next, err = afterWhole(res.Set, from)
+		return res, err
 	}
 	return res, nil
+}
+
+// afterWhole returns the offset after the last whole frame of a set, or next.
+func afterWhole(set []byte, next int64) (int64, error) {
+	for {
+		f, n, err := codec.ReadFrame(set)
+		if n == 0 || err != nil {
+			return next, err
+		}
+		next = f.Offset + 1
+		set = set[n:]
+	}
 }
 
 // collect appends frames to dst until the limit or end.
@@ -116,13 +129,9 @@ func (p *Partition) collect(ctx context.Context, dst []byte, from, end int64, o 
 // cut ends a fetch inside an entry: it finds the offset after the last frame
 // taken and, for a hard limit, appends the frame that the limit cuts.
 func (p *Partition) cut(set []byte, before int, e *codec.Entry, more bool, opts codec.SetOptions, o FetchOptions, nextOffset int64) ([]byte, int64, error) {
-	for rest := set[before:]; len(rest) > 0; {
-		f, n, err := codec.ReadFrame(rest)
-		if err != nil || n == 0 {
-			return set, nextOffset, errors.Join(errUnreadableFrame, err)
-		}
-		nextOffset = f.Offset + 1
-		rest = rest[n:]
+	nextOffset, err := afterWhole(set[before:], nextOffset)
+	if err != nil {
+		return set, nextOffset, err
 	}
 	if more && o.HardLimit {
 		opts.From, opts.First, opts.Limit = nextOffset, true, 0
@@ -134,8 +143,6 @@ func (p *Partition) cut(set []byte, before int, e *codec.Entry, more bool, opts 
 	}
 	return set, nextOffset, nil
 }
-
-var errUnreadableFrame = errors.New("a frame just encoded cannot be read")
 
 // Await waits until the offset can be read: until the high watermark is above
 // it. It returns ctx.Err(), ErrClosed or ErrFailed otherwise.

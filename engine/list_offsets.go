@@ -102,18 +102,19 @@ func (p *Partition) basesUpTo(ts codec.Timestamp) []int64 {
 	if ts == Earliest {
 		return []int64{max(p.mu.segments[0].Base, start)}
 	}
-	var bases []int64
+	upTo, time := -1, codec.NoTimestamp
 	for i := range p.mu.segments {
-		s := &p.mu.segments[i]
-		if ts == Latest || s.LastAppend <= ts {
-			bases = bases[:0:cap(bases)]
-			bases = p.basesLocked(i, start)
+		if s := &p.mu.segments[i]; !s.Empty() { // an empty one is as old as the one before it
+			time = s.LastAppend
+		}
+		if ts == Latest || time <= ts {
+			upTo = i
 		}
 	}
-	if active := p.activeLocked(); !active.Empty() && (ts == Latest || now <= ts) {
-		bases = append(p.basesLocked(len(p.mu.segments)-1, start), p.mu.end)
+	if !p.activeLocked().Empty() && (ts == Latest || now <= ts) {
+		return append(p.basesLocked(len(p.mu.segments)-1, start), p.mu.end)
 	}
-	return bases
+	return p.basesLocked(upTo, start)
 }
 
 // basesLocked returns the bases of the segments up to index last.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/cairnlog/cairn/codec"
 	"github.com/cairnlog/cairn/keys"
@@ -72,7 +73,9 @@ func (p *Partition) loadSegments() ([]retention.Segment, error) {
 			return nil, p.corrupt(-1, err)
 		}
 		seg, err := retention.DecodeSegment(it.value)
-		if err != nil {
+		if errors.Is(err, retention.ErrNewerVersion) {
+			return nil, fmt.Errorf("%w: %w", ErrNewerFormat, err)
+		} else if err != nil {
 			return nil, p.corrupt(base, err)
 		}
 		segments = append(segments, seg)
@@ -119,21 +122,13 @@ func (p *Partition) trustIndex(active *retention.Segment) error {
 		return err
 	}
 	defer it.close()
-	ok, err := it.move(last, nil)
+	row, ok, err := p.timestampRow(it, last, nil)
 	if err != nil {
-		return p.readError(active.Base, err)
+		return err
 	}
 	stored, from := codec.NoTimestamp, active.Base
 	if ok {
-		_, _, ts, err := keys.DecodeTimestamp(it.key)
-		if err != nil {
-			return p.corrupt(active.Base, err)
-		}
-		offset, _, err := p.decodeTimestampRow(it.value)
-		if err != nil {
-			return err
-		}
-		stored, from = codec.Timestamp(ts), offset
+		stored, from = row.Timestamp, row.Offset
 	}
 	if stored != active.IndexedTimestamp {
 		active.IndexedTimestamp, active.ScanFrom = stored, from

@@ -22,11 +22,11 @@ import (
 //	| CRC | n | type | n bytes |     little endian; the CRC covers type and bytes
 //
 // Fewer than 7 bytes at the end of a block are padding. Pebble syncs the MANIFEST
-// after every record, and writes the first two of a file before a marker names
-// it. So a crash can tear the last record only, and a chunk that begins a record
-// after a damaged one proves that what is damaged had been on stable storage. A
-// chunk that continues a record proves nothing: the disk may have kept the end of
-// the last record without its beginning.
+// after every record, and a new one before a marker names it. So a crash can tear
+// the last record only, and a chunk that begins a record after a damaged one
+// proves that what is damaged had been on stable storage. A chunk that continues
+// a record proves nothing: the disk may have kept the end of the last record
+// without its beginning.
 const (
 	manifestBlock  = 32 << 10
 	manifestHeader = 7
@@ -60,7 +60,7 @@ func (e *ManifestError) Error() string {
 // *ManifestError if it is damaged anywhere but in its last record, which a crash
 // may have torn. A directory without a store is fine. It takes one pass in
 // constant memory.
-func scanManifest(fsys vfs.FS, dir string) (err error) {
+func scanManifest(fsys vfs.FS, dir string) error {
 	desc, err := pebble.Peek(dir, fsys)
 	if err != nil || !desc.Exists {
 		return err
@@ -69,19 +69,32 @@ func scanManifest(fsys vfs.FS, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
+	defer func() { _ = f.Close() }() // only read
 
+	offset, damaged, err := scanRecords(f)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", desc.ManifestFilename, err)
+	}
+	if damaged {
+		return &ManifestError{File: desc.ManifestFilename, Offset: offset}
+	}
+	return nil
+}
+
+// scanRecords reads a MANIFEST to its end, or to the proof that it is damaged,
+// and returns where.
+func scanRecords(r io.Reader) (bad int64, damaged bool, err error) {
 	s := manifestScanner{bad: -1, resync: manifestResync}
 	for offset := int64(0); ; offset += manifestBlock {
-		n, err := io.ReadFull(f, s.buf[:])
+		n, err := io.ReadFull(r, s.buf[:])
 		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-			return fmt.Errorf("read %s: %w", desc.ManifestFilename, err)
+			return 0, false, err
 		}
 		if s.scan(s.buf[:n], offset) {
-			return &ManifestError{File: desc.ManifestFilename, Offset: s.bad}
+			return s.bad, true, nil
 		}
 		if n < manifestBlock {
-			return nil
+			return 0, false, nil
 		}
 	}
 }

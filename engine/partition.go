@@ -84,7 +84,12 @@ func (p *Partition) Topic() string {
 }
 
 // Number returns the partition's number.
-func (p *Partition) Number() int32 { return p.id.Number }
+func (p *Partition) Number() int32 {
+	if p == nil {
+		return -1
+	}
+	return p.id.Number
+}
 
 // String returns topic/number.
 func (p *Partition) String() string { return fmt.Sprintf("%s/%d", p.Topic(), p.Number()) }

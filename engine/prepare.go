@@ -74,9 +74,14 @@ func (prep *prepared) recycle() {
 	preparedPool.Put(prep)
 }
 
+// clocked reports whether every message takes the clock of the append.
+func (prep *prepared) clocked() bool {
+	return (prep.unset || prep.settings.logAppends()) && prep.settings.magic != 0
+}
+
 // span widens the set's timestamp range.
 func (prep *prepared) span(lo, hi codec.Timestamp) {
-	if lo == codec.NoTimestamp {
+	if lo == codec.NoTimestamp || prep.settings.magic == 0 {
 		return
 	}
 	if prep.min == codec.NoTimestamp || lo < prep.min {

@@ -174,7 +174,7 @@ func (prep *prepared) addFrame(p *Partition, f *codec.Frame) error {
 	scratch.bytes = inner.Messages
 	p.db.stats.inflations.Add(1)
 	switch {
-	case inner.NegativeTimestamp:
+	case inner.NegativeTimestamp && !s.logAppends():
 		return codec.Errorf(codec.CodeInvalidTimestamp, "negative timestamp inside a compressed message")
 	case inner.NullKey && s.cleanupCompact:
 		return codec.Errorf(codec.CodeCorruptMessage, "null key on a compacted topic inside a compressed message")

@@ -103,17 +103,35 @@ func (db *DB) create() error {
 	return db.commitSync(context.Background(), batch)
 }
 
+// openWater opens the watermark file, before Pebble touches the directory: a
+// Pebble store without one is not ours, and opening it would change its format.
+func (db *DB) openWater() error {
+	fs, dir := db.opts.FS, db.dir
+	desc, err := pebble.Peek(dir, fs)
+	if err != nil {
+		return err
+	}
+	_, found, err := readWatermark(fs, dir)
+	if damage, ok := errors.AsType[*WatermarkError](err); ok && db.opts.AllowDataLoss {
+		db.opts.Logger.Error("opened without a watermark", "err", damage)
+		err = createWatermark(fs, dir)
+	} else if err == nil && desc.Exists && !found && !db.opts.AllowDataLoss {
+		return &CorruptionError{Offset: -1, Err: errors.New("a Pebble store without " + watermarkName + ": not a Cairn store, or a copy that left it out")}
+	}
+	if err != nil {
+		return err
+	}
+	db.water, db.watermark, err = openWatermark(fs, dir)
+	return err
+}
+
 // checkWatermark compares the mark that came back with the watermark file.
 func (db *DB) checkWatermark() error {
 	var m mark
 	if _, err := db.meta(metaMark, &m); err != nil {
 		return err
 	}
-	file, water, err := openWatermark(db.opts.FS, db.dir)
-	if err != nil {
-		return err
-	}
-	db.water = file
+	water := db.watermark
 	if m.Seq < water.Seq {
 		loss := &DataLossError{Acknowledged: water.Acked, Recovered: m.Acked,
 			Err: fmt.Errorf("watermark %d, recovered mark %d", water.Seq, m.Seq)}

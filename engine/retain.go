@@ -99,7 +99,7 @@ func (p *Partition) planRetention(now codec.Timestamp) Retained {
 	p.mu.Lock()
 	d := p.expireLocked(now)
 	r := p.retainedLocked(d)
-	r.Rolled = d.RollFirst || d.Drop == 0 && p.rollIdleLocked(now) != retention.NoRoll
+	r.Rolled = d.RollFirst || p.rollIdleLocked(now) != retention.NoRoll
 	low, high := p.mu.segments[0].Base, d.NewStart
 	p.mu.Unlock()
 	if d.Drop > 0 {

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 
 	"github.com/cairnlog/cairn/codec"
@@ -101,7 +100,8 @@ func (p *Partition) segmentAfter(base int64, match func(*retention.Segment) bool
 // searchStart returns where in the segment the scan for the first timestamp at
 // or after ts begins. The row with the smallest T >= ts says it: everything of
 // the segment below that row's ScanFrom is older than the row before it. An
-// index without that row (lost, or not applied yet) only makes the scan longer.
+// index without that row (lost, damaged or not applied yet) only makes the scan
+// longer.
 func (p *Partition) searchStart(seg *retention.Segment, ts codec.Timestamp) (int64, error) {
 	if seg.IndexedTimestamp < ts {
 		return seg.ScanFrom, nil
@@ -113,39 +113,30 @@ func (p *Partition) searchStart(seg *retention.Segment, ts codec.Timestamp) (int
 	}
 	defer it.close()
 	key := keys.AppendTimestamp(nil, p.id, seg.Base, int64(ts))
-	ok, err := it.move(seekGE, key)
-	if err != nil {
-		return 0, p.readError(seg.Base, err)
+	row, ok, err := p.timestampRow(it, seekGE, key)
+	if err != nil || ok {
+		return row.ScanFrom, err
 	}
-	if ok {
-		_, from, err := p.decodeTimestampRow(it.value)
-		return from, err
-	}
-	ok, err = it.move(seekLT, key)
-	if err != nil {
-		return 0, p.readError(seg.Base, err)
-	}
-	if ok {
-		offset, _, err := p.decodeTimestampRow(it.value)
-		return offset, err
+	row, ok, err = p.timestampRow(it, seekLT, key)
+	if err != nil || ok {
+		return row.Offset, err
 	}
 	return seg.Base, nil
 }
 
-// timestampRowSize is the length of a value in the timestamp keyspace: the
-// offset that reached the timestamp, and where a scan for it begins.
-const timestampRowSize = 16
-
-func (p *Partition) decodeTimestampRow(value []byte) (offset, scanFrom int64, err error) {
-	if len(value) != timestampRowSize {
-		return 0, 0, p.corrupt(-1, codec.ErrDamaged)
+// timestampRow moves the iterator and returns the row it stands on, false if
+// there is none or it is damaged. A damaged row is logged: it can be rebuilt.
+func (p *Partition) timestampRow(it *iterator, m move, key []byte) (retention.IndexRow, bool, error) {
+	ok, err := it.move(m, key)
+	if err != nil || !ok {
+		return retention.IndexRow{}, false, p.readError(-1, err)
 	}
-	offset = int64(binary.BigEndian.Uint64(value))
-	scanFrom = int64(binary.BigEndian.Uint64(value[8:]))
-	if offset < 0 || scanFrom < 0 {
-		return 0, 0, p.corrupt(-1, codec.ErrDamaged)
+	row, err := codec.ParseTimestampRow(it.key, it.value)
+	if err != nil {
+		p.db.opts.Logger.Error("damaged time index", "partition", p.String(), "err", err)
+		return retention.IndexRow{}, false, nil
 	}
-	return offset, scanFrom, nil
+	return row, true, nil
 }
 
 // firstAtOrAfter scans the segment from an offset for the first timestamp at or
@@ -196,10 +187,11 @@ func (p *Partition) maxTimestamp(ctx context.Context) (Position, error) {
 	if !ok {
 		return Position{Offset: p.readable.Load(), Timestamp: codec.NoTimestamp}, nil
 	}
-	if err := p.drained(ctx); err != nil { // the pair is of one readable message
+	err := p.drained(ctx) // the pair must be of one readable message
+	if err != nil && !errors.Is(err, ErrFailed) {
 		return Position{}, err
 	}
-	if start := p.logStart.Load(); seg.MaxOffset < start {
+	if start := p.logStart.Load(); seg.MaxOffset < start || seg.MaxOffset >= p.readable.Load() {
 		return p.newestAfter(start)
 	}
 	return p.firstAtOrAfter(&seg, seg.Base, p.readable.Load(), seg.MaxTimestamp)
@@ -219,7 +211,8 @@ func (p *Partition) newestSegment() (newest retention.Segment, ok bool) {
 }
 
 // newestAfter finds the largest timestamp by scanning from the log start: only
-// where the log start cut the newest message off its segment.
+// where the log start cut the newest message off its segment, or the store failed
+// before it became durable.
 func (p *Partition) newestAfter(start int64) (Position, error) {
 	best := Position{Offset: p.readable.Load(), Timestamp: codec.NoTimestamp}
 	for m, err := range p.Read(context.Background(), start, ReadOptions{}) {

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"encoding/binary"
-
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/cairnlog/cairn/codec"
@@ -41,8 +39,8 @@ func (p *Partition) stampLocked(prep *prepared, now codec.Timestamp) (stamped, e
 		return stamped{}, codec.Errorf(codec.CodeRecordListTooLarge, "offsets are exhausted")
 	}
 	largest := prep.max
-	if s.logAppends() || prep.unset {
-		largest = now
+	if prep.clocked() {
+		largest = max(now, 0)
 	}
 	active := p.activeLocked()
 	reason := retention.RollBefore(*active, retention.Set{
@@ -79,10 +77,8 @@ func (e *preparedEntry) seal(base int64, prep *prepared, now codec.Timestamp) {
 		e.maxOffset += base
 	}
 	st := codec.Stamp{Timestamp: e.timestamp, Clock: now}
-	if prep.settings.logAppends() && prep.settings.magic != 0 {
-		st.LogAppend = true
-	}
-	if st.LogAppend || prep.unset && prep.settings.magic != 0 {
+	if prep.clocked() {
+		st.LogAppend = prep.settings.logAppends()
 		st.Timestamp = max(now, 0)
 		e.timestamp, e.maxTimestamp, e.maxOffset = st.Timestamp, st.Timestamp, e.first
 		if e.wrapper {
@@ -175,7 +171,6 @@ func (p *Partition) setIndexRow(batch *pebble.Batch, row retention.IndexRow) err
 	if err := batch.Set(k, codec.AppendIndexRow(nil, k, row), nil); err != nil {
 		return err
 	}
-	value := binary.BigEndian.AppendUint64(nil, uint64(row.Offset))
-	value = binary.BigEndian.AppendUint64(value, uint64(row.ScanFrom))
-	return batch.Set(keys.AppendTimestamp(nil, p.id, row.Base, int64(row.Timestamp)), value, nil)
+	tk := keys.AppendTimestamp(nil, p.id, row.Base, int64(row.Timestamp))
+	return batch.Set(tk, codec.AppendTimestampRow(nil, tk, row), nil)
 }

@@ -42,14 +42,29 @@ func (t *Topic) set(config TopicConfig, settings topicSettings) {
 
 func (t *Topic) settings() *topicSettings { return &t.current.Load().settings }
 
-// Name returns the topic's name.
-func (t *Topic) Name() string { return t.name }
+// Name returns the topic's name, "" of a zero Topic.
+func (t *Topic) Name() string {
+	if t == nil {
+		return ""
+	}
+	return t.name
+}
 
 // Config returns the settings the topic was created or last altered with.
-func (t *Topic) Config() TopicConfig { return t.current.Load().config }
+func (t *Topic) Config() TopicConfig {
+	if t == nil || t.db == nil {
+		return TopicConfig{}
+	}
+	return t.current.Load().config
+}
 
 // Partitions returns how many partitions the topic has.
-func (t *Topic) Partitions() int32 { return t.settings().partitions }
+func (t *Topic) Partitions() int32 {
+	if t == nil || t.db == nil {
+		return 0
+	}
+	return t.settings().partitions
+}
 
 // Partition returns the handle on partition n; the same one each time. A number
 // outside [0, Partitions) gives a handle whose every use returns

@@ -184,6 +184,10 @@ func encodeWatermark(slot []byte, m watermark, generation uint64) {
 	binary.BigEndian.PutUint64(slot[8:], generation)
 	binary.BigEndian.PutUint64(slot[16:], m.Seq)
 	binary.BigEndian.PutUint64(slot[24:], m.Acked)
+	sealWatermark(slot)
+}
+
+func sealWatermark(slot []byte) {
 	binary.BigEndian.PutUint32(slot[32:], crc32.Checksum(slot[:32], castagnoli))
 }
 

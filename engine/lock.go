@@ -1,0 +1,85 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/cairnlog/cairn/engine/fencefs"
+)
+
+// lockDir makes the directory if it may and takes its lock.
+func (db *DB) lockDir() error {
+	raw := db.opts.FS
+	if db.opts.MustExist {
+		desc, err := pebble.Peek(db.dir, raw)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && !desc.Exists {
+			return ErrNotExist
+		} else if err != nil {
+			return err
+		}
+	} else if err := raw.MkdirAll(db.dir, 0o755); err != nil {
+		return err
+	}
+	if raw == vfs.Default { // the lock is by name: one directory must have one
+		dir, err := filepath.EvalSymlinks(db.dir)
+		if err == nil {
+			dir, err = filepath.Abs(dir)
+		}
+		if err != nil {
+			return err
+		}
+		db.dir = dir
+	}
+	db.fence = fencefs.New(raw, db.fail)
+	db.fence.Dir = db.dir
+	lock, err := pebble.LockDirectory(db.dir, db.fence)
+	if err != nil && lockIsHeld(err) {
+		return fmt.Errorf("%w: %w", ErrLocked, err)
+	}
+	db.lock = lock
+	return err
+}
+
+// sharingViolation is what Windows answers for a file that somebody has open.
+const sharingViolation = syscall.Errno(32)
+
+// lockIsHeld tells a lock somebody has from one that cannot be taken. Within one
+// process Pebble has no other sign than its text.
+func lockIsHeld(err error) bool {
+	_, isPath := errors.AsType[*fs.PathError](err)
+	switch {
+	case errors.Is(err, syscall.EAGAIN):
+		return true
+	case runtime.GOOS == "windows":
+		return errors.Is(err, sharingViolation)
+	default:
+		return !isPath && strings.Contains(err.Error(), "lock held by current process")
+	}
+}
+
+// detachTimeout bounds how long Close waits for operations of a failed store that
+// the disk still has in hand. Past it the directory stays locked: it cannot be
+// given to another store while this one may still write.
+const detachTimeout = 10 * time.Second
+
+// releaseLock gives the directory back. A failed store's Pebble instance is
+// abandoned, so its files are closed and its share of the lock is taken from it.
+func (db *DB) releaseLock() error {
+	err := db.lock.Close()
+	if !db.hasFailed() {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), detachTimeout)
+	defer cancel()
+	return errors.Join(err, db.fence.Detach(ctx))
+}
