@@ -124,7 +124,11 @@ func (p *Partition) submit(ctx context.Context, msgs []codec.Message, o AppendOp
 	}
 	settings := p.topic.settings()
 	if settings.magic == 0 && settings.targetCompression(o.Compression) != codec.None {
-		return p.submitAt(ctx, func(base int64) (*prepared, error) { return p.prepareMessages(msgs, o, base) })
+		size := int64(0)
+		for i := range msgs {
+			size += int64(msgs[i].WireSize())
+		}
+		return p.submitAt(ctx, size, func(base int64) (*prepared, error) { return p.prepareMessages(msgs, o, base) })
 	}
 	prep, err := p.prepareMessages(msgs, o, 0)
 	if err != nil {
@@ -136,7 +140,20 @@ func (p *Partition) submit(ctx context.Context, msgs []codec.Message, o AppendOp
 // submitAt is submitPrepared for sets that cannot be encoded before their first
 // offset is known: v0 wrappers, which are compressed under the append lock as
 // Kafka's leader does it.
-func (p *Partition) submitAt(ctx context.Context, prepare func(base int64) (*prepared, error)) (Pending, error) {
+func (p *Partition) submitAt(ctx context.Context, size int64, prepare func(base int64) (*prepared, error)) (Pending, error) {
+	db := p.db
+	admitted, err := db.admit(ctx, size)
+	if err != nil {
+		return Pending{}, err
+	}
+	pending, err := p.prepareAndAppend(prepare, admitted)
+	if err != nil {
+		db.gate.release(admitted)
+	}
+	return pending, err
+}
+
+func (p *Partition) prepareAndAppend(prepare func(base int64) (*prepared, error), admitted int64) (Pending, error) {
 	db := p.db
 	p.lockShared()
 	defer p.unlockShared()
@@ -144,7 +161,7 @@ func (p *Partition) submitAt(ctx context.Context, prepare func(base int64) (*pre
 	if err != nil {
 		return Pending{}, err
 	}
-	pending, err := p.appendLocked(prep, 0)
+	pending, err := p.appendLocked(prep, admitted)
 	if err != nil {
 		prep.discard()
 		return Pending{}, err
@@ -169,12 +186,9 @@ func (p *Partition) appendable(ctx context.Context) error {
 // queues it for the disk. It owns prep.
 func (p *Partition) submitPrepared(ctx context.Context, prep *prepared) (Pending, error) {
 	db := p.db
-	admitted, err := db.gate.acquire(ctx, prep.stored)
+	admitted, err := db.admit(ctx, prep.stored)
 	if err != nil {
 		prep.discard()
-		if closing := db.writable(); closing != nil {
-			return Pending{}, closing
-		}
 		return Pending{}, err
 	}
 	p.lockShared()
@@ -190,6 +204,18 @@ func (p *Partition) submitPrepared(ctx context.Context, prep *prepared) (Pending
 	return pending, nil
 }
 
+// admit waits until the queue has room for size bytes and returns what the
+// commit must give back.
+func (db *DB) admit(ctx context.Context, size int64) (int64, error) {
+	admitted, err := db.gate.acquire(ctx, size)
+	if err != nil {
+		if closing := db.writable(); closing != nil {
+			return 0, closing
+		}
+	}
+	return admitted, err
+}
+
 // appendLocked is the part of an append under the lock: memory only.
 func (p *Partition) appendLocked(prep *prepared, admitted int64) (Pending, error) {
 	db := p.db
@@ -201,14 +227,13 @@ func (p *Partition) appendLocked(prep *prepared, admitted int64) (Pending, error
 		return Pending{}, err
 	}
 	if err := p.applyLocked(prep.batch, st); err != nil {
-		db.fence.Trip(err) // memory and batch may disagree now
-		return Pending{}, db.failedErr()
+		return Pending{}, p.broken(err)
 	}
 	if !p.mu.active {
 		p.mu.active = true
 		db.activePartitions.Add(1)
 	}
-	cm := newCommit(prep.batch)
+	cm := db.newCommit(prep.batch)
 	cm.bytes = admitted
 	cm.sync = db.opts.Durability == SyncAlways
 	cm.addEndLocked(p)
@@ -218,13 +243,15 @@ func (p *Partition) appendLocked(prep *prepared, admitted int64) (Pending, error
 	} else {
 		cm.ackEarly = true
 	}
-	db.committer.enqueue(cm)
+	if err := db.committer.enqueue(cm); err != nil {
+		return Pending{}, p.broken(err)
+	}
 	return pending, nil
 }
 
 // receipt describes a stamped set.
 func (prep *prepared) receipt(st stamped) Receipt {
-	r := Receipt{Offset: st.base, Count: int(prep.messages), Timestamp: prep.max, LogAppendTime: codec.NoTimestamp}
+	r := Receipt{Offset: st.base, Count: int(prep.messages), Timestamp: prep.largest, LogAppendTime: codec.NoTimestamp}
 	if prep.clocked() {
 		r.Timestamp = max(st.clock, 0)
 		if prep.settings.logAppends() {

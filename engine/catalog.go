@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/cairnlog/cairn/codec"
@@ -73,7 +74,7 @@ func (db *DB) ensureTopic(name string, config TopicConfig) (t *Topic, created bo
 	c.mu.RLock()
 	id := c.mu.nextID
 	c.mu.RUnlock()
-	if err := db.writeCatalogRow(name, catalogRow{catalogVersion, id, config.Settings()}, id+1); err != nil {
+	if err := db.createTopic(name, id, config); err != nil {
 		return nil, false, fmt.Errorf("engine: create %s: %w", name, err)
 	}
 	t = newTopic(db, name, id, config, settings)
@@ -98,23 +99,26 @@ func (c *catalog) remove(t *Topic) {
 	delete(c.mu.byID, t.id)
 }
 
-// writeCatalogRow stores a topic's row, with the next topic id if that changed:
-// ids are never used twice, so nothing of a deleted topic can come back.
-func (db *DB) writeCatalogRow(name string, row catalogRow, nextID uint32) error {
+// createTopic stores a new topic's row and the next topic id: ids are never used
+// twice, so nothing of a deleted topic can come back.
+func (db *DB) createTopic(name string, id uint32, config TopicConfig) error {
+	batch := db.pdb.NewBatch()
+	err := db.setCatalogRow(batch, name, catalogRow{catalogVersion, id, config.Settings()})
+	if err == nil {
+		err = db.setMeta(batch, metaNextTopic, id+1)
+	}
+	if err != nil {
+		return err
+	}
+	return db.commitSync(context.Background(), batch)
+}
+
+func (db *DB) setCatalogRow(batch *pebble.Batch, name string, row catalogRow) error {
 	value, err := encodeRow(&row)
 	if err != nil {
 		return err
 	}
-	batch := db.pdb.NewBatch()
-	if err := batch.Set(keys.AppendCatalog(nil, name), value, nil); err != nil {
-		return err
-	}
-	if nextID != 0 {
-		if err := db.setMeta(batch, metaNextTopic, nextID); err != nil {
-			return err
-		}
-	}
-	return db.commitSync(context.Background(), batch)
+	return batch.Set(keys.AppendCatalog(nil, name), value, nil)
 }
 
 // encodeRow is msgpack with sorted map keys: equal rows have equal bytes.
@@ -149,11 +153,29 @@ func (db *DB) AlterTopic(name string, config TopicConfig) error {
 		return fmt.Errorf("engine: alter %s: %w", name, codec.Errorf(codec.CodeInvalidPartitions,
 			"%d partitions cannot become %d", had, settings.partitions))
 	}
-	if err := db.writeCatalogRow(name, catalogRow{catalogVersion, t.id, config.Settings()}, 0); err != nil {
+	if err := db.alterTopic(t, config, settings); err != nil {
 		return fmt.Errorf("engine: alter %s: %w", name, err)
 	}
+	return nil
+}
+
+// alterTopic makes new settings hold and, in the batch that stores them, every
+// partition due: alarms were set by the old ones. Appends take the new settings
+// first, so that after the barrier none is on its way that set an alarm by the
+// old.
+func (db *DB) alterTopic(t *Topic, config TopicConfig, settings topicSettings) error {
 	t.set(config, settings)
-	return db.ringTopic(t)
+	if err := db.syncNow(context.Background()); err != nil {
+		return err
+	}
+	batch := db.pdb.NewBatch()
+	if err := db.ringTopic(batch, t); err != nil {
+		return err
+	}
+	if err := db.setCatalogRow(batch, t.name, catalogRow{catalogVersion, t.id, config.Settings()}); err != nil {
+		return err
+	}
+	return db.commitSync(context.Background(), batch)
 }
 
 // Topic returns the topic of that name, false if there is none.
@@ -216,6 +238,10 @@ func (db *DB) loadTopic(key, value []byte) error {
 	if err != nil {
 		return fmt.Errorf("topic %s: %w", name, err)
 	}
+	if other := db.topicByID(row.ID); other != nil {
+		return &CorruptionError{Topic: name, Offset: -1, Err: fmt.Errorf("topic id %d is that of %s too", row.ID, other.name)}
+	}
+	db.catalog.mu.nextID = max(db.catalog.mu.nextID, row.ID+1)
 	db.catalog.add(newTopic(db, name, row.ID, config, settings))
 	return nil
 }

@@ -22,8 +22,10 @@ import (
 // commit is one atomic write on its way to the disk.
 type commit struct {
 	batch *pebble.Batch
-	bytes int64 // admitted by the gate, given back when applied
+	bytes int64 // admitted by the gate, given back when done
 	sync  bool  // done waits for stable storage
+	// internal: carries nothing a caller was promised, so the mark ignores it.
+	internal bool
 	// ends become visible to readers when the commit is done.
 	ends []partitionEnd
 	end1 [1]partitionEnd // backs ends for the usual one
@@ -39,19 +41,21 @@ type partitionEnd struct {
 	seq       uint64 // how many commits of the partition are done then
 }
 
-var commitPool = sync.Pool{New: func() any { return &commit{done: make(chan error, 1)} }}
-
-func newCommit(batch *pebble.Batch) *commit {
-	c := commitPool.Get().(*commit)
+// newCommit takes a commit from the store's own pool: a channel of one store must
+// not turn up in another, which may run in another testing/synctest bubble.
+func (db *DB) newCommit(batch *pebble.Batch) *commit {
+	c, ok := db.commits.Get().(*commit)
+	if !ok {
+		c = &commit{done: make(chan error, 1)}
+	}
 	c.batch = batch
 	return c
 }
 
-// release gives an answered commit back.
-func (c *commit) release() {
-	done := c.done
-	*c = commit{done: done}
-	commitPool.Put(c)
+// recycle gives an answered commit back.
+func (db *DB) recycle(c *commit) {
+	*c = commit{done: c.done}
+	db.commits.Put(c)
 }
 
 type committer struct {
@@ -84,16 +88,21 @@ func startCommitter(db *DB) *committer {
 	return c
 }
 
-// enqueue hands over a commit. Callers that need an order among commits hold
-// the lock that gives it.
-func (c *committer) enqueue(cm *commit) {
+// enqueue hands over a commit, or returns ErrClosed if it comes too late. Callers
+// that need an order among commits hold the lock that gives it.
+func (c *committer) enqueue(cm *commit) error {
 	c.mu.Lock()
+	if c.mu.stopping {
+		c.mu.Unlock()
+		return ErrClosed
+	}
 	c.mu.queue = append(c.mu.queue, cm)
 	first := len(c.mu.queue) == 1
 	c.mu.Unlock()
 	if first {
 		c.signal()
 	}
+	return nil
 }
 
 func (c *committer) signal() {
@@ -208,10 +217,12 @@ func (c *committer) finish(group []*commit) {
 		if c.db.opts.Durability == SyncAlways {
 			cm.publish()
 		}
-		c.db.stats.commits.Add(1)
+		if !cm.internal {
+			c.db.stats.commits.Add(1)
+		}
 		_ = cm.batch.Close() // returns memory to a pool; it has no error to give
 		if cm.ackEarly {
-			cm.release()
+			c.db.recycle(cm)
 		} else {
 			cm.done <- nil
 		}
@@ -247,7 +258,7 @@ func (cm *commit) addEndLocked(p *Partition) {
 func (db *DB) wait(ctx context.Context, cm *commit) error {
 	select {
 	case err := <-cm.done:
-		cm.release()
+		db.recycle(cm)
 		return err
 	case <-db.failed:
 		return db.failedErr()
@@ -258,8 +269,14 @@ func (db *DB) wait(ctx context.Context, cm *commit) error {
 
 // commitSync writes a batch to stable storage.
 func (db *DB) commitSync(ctx context.Context, batch *pebble.Batch) error {
-	cm := newCommit(batch)
+	cm := db.newCommit(batch)
 	cm.sync = true
-	db.committer.enqueue(cm)
+	return db.enqueueWait(ctx, cm)
+}
+
+func (db *DB) enqueueWait(ctx context.Context, cm *commit) error {
+	if err := db.committer.enqueue(cm); err != nil {
+		return err
+	}
 	return db.wait(ctx, cm)
 }

@@ -7,11 +7,13 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/cairnlog/cairn/codec"
 	"github.com/cairnlog/cairn/engine/fencefs"
+	"github.com/cairnlog/cairn/keys"
 )
 
 const (
@@ -30,6 +32,7 @@ type DB struct {
 	water *watermarkFile
 
 	committer  *committer
+	commits    sync.Pool // of *commit
 	gate       gate
 	maintainer *maintainer
 	catalog    catalog
@@ -43,6 +46,7 @@ type DB struct {
 	status      struct {
 		sync.Mutex
 		MaintenanceStatus
+		failing map[keys.Partition]error
 	}
 
 	// marked is the last mark written, ackedBefore the commits acknowledged
@@ -50,6 +54,7 @@ type DB struct {
 	watermark   watermark // as Open found it
 	marked      mark
 	ackedBefore uint64
+	forgive     bool // the next mark accepts a loss
 
 	// failed is closed at the first failed write; failure is set before.
 	failed   chan struct{}
@@ -59,9 +64,10 @@ type DB struct {
 	// closed is closed when Close begins. life is held shared while a Pebble
 	// iterator is made and exclusively while closed is set, so that no
 	// iterator is born after Close has collected them.
-	closed chan struct{}
-	life   sync.RWMutex
-	iters  iterSet
+	closed     chan struct{}
+	life       sync.RWMutex
+	iters      iterSet
+	closeEnded chan struct{} // closed when Close is through
 }
 
 // Open opens the store in dir, or creates it. One process opens a store at a
@@ -80,6 +86,8 @@ func Open(dir string, opts Options) (*DB, error) {
 		dir:    dir,
 		failed: make(chan struct{}),
 		closed: make(chan struct{}),
+
+		closeEnded: make(chan struct{}),
 	}
 	if err := db.open(); err != nil {
 		return nil, fmt.Errorf("engine: open %s: %w", dir, err)
@@ -115,14 +123,22 @@ func (db *DB) open() (err error) {
 // openPebble checks the MANIFEST and opens Pebble behind the fence. Pebble runs
 // in its own goroutine: a failed write parks it and Open returns the cause.
 func (db *DB) openPebble() error {
-	if err := scanManifest(db.opts.FS, db.dir); err != nil {
-		return &CorruptionError{Offset: -1, Err: err}
+	err := scanManifest(db.opts.FS, db.dir)
+	if rot, ok := errors.AsType[*ManifestError](err); ok {
+		return &CorruptionError{Offset: -1, Err: rot}
+	} else if err != nil {
+		return err
 	}
 	pebbleOpts := db.pebbleOptions(db.fence, db.lock)
-	err := db.unlessFailed(func() (err error) {
-		db.pdb, err = pebble.Open(db.dir, pebbleOpts)
+	opened := make(chan *pebble.DB, 1)
+	err = db.unlessFailed(func() error {
+		pdb, err := pebble.Open(db.dir, pebbleOpts)
+		opened <- pdb
 		return err
 	})
+	if err == nil {
+		db.pdb = <-opened
+	}
 	if err != nil && pebble.IsCorruptionError(err) {
 		return &CorruptionError{Offset: -1, Err: err}
 	}
@@ -180,7 +196,11 @@ func (db *DB) hasFailed() bool {
 	}
 }
 
-func (db *DB) failedErr() error { return fmt.Errorf("%w: %w", ErrFailed, db.failure) }
+// failedErr waits for the goroutine that tripped the fence to say why.
+func (db *DB) failedErr() error {
+	<-db.failed
+	return fmt.Errorf("%w: %w", ErrFailed, db.failure)
+}
 
 // isClosed reports whether Close has begun. A zero DB was never open.
 func (db *DB) isClosed() bool {
@@ -221,7 +241,14 @@ func (db *DB) syncNow(ctx context.Context) error {
 	if err := batch.LogData(nil, nil); err != nil {
 		return err
 	}
-	return db.commitSync(ctx, batch)
+	return db.commitInternal(ctx, batch)
+}
+
+// commitInternal syncs a batch that holds nothing a caller was promised.
+func (db *DB) commitInternal(ctx context.Context, batch *pebble.Batch) error {
+	cm := db.newCommit(batch)
+	cm.sync, cm.internal = true, true
+	return db.enqueueWait(ctx, cm)
 }
 
 // Close syncs and closes the store. It ends running reads and follows with
@@ -229,21 +256,23 @@ func (db *DB) syncNow(ctx context.Context) error {
 // On a failed store Close returns nil once the directory can be opened again;
 // the goroutines parked behind the fence stay parked.
 func (db *DB) Close() error {
-	if db == nil {
+	if db == nil || db.closed == nil {
 		return nil
 	}
 	db.life.Lock()
 	if db.isClosed() {
 		db.life.Unlock()
+		<-db.closeEnded
 		return nil
 	}
 	close(db.closed)
 	db.life.Unlock()
+	defer close(db.closeEnded)
 
 	db.maintainer.stop()
 	var errs []error
 	if !db.hasFailed() {
-		errs = append(errs, db.closePartitions(), db.writeMark(context.Background()))
+		errs = append(errs, db.writeClosing())
 	}
 	db.committer.stop()
 	db.iters.closeAll()
@@ -256,6 +285,25 @@ func (db *DB) Close() error {
 	}
 	db.opts.Logger.Info("store closed", "dir", db.dir)
 	return nil
+}
+
+// closeTimeout bounds how long Close waits for a disk that takes no writes. What
+// was acknowledged is safe without them: it is in the log.
+const closeTimeout = 30 * time.Second
+
+// writeClosing writes what makes the next Open quick. A store whose writes have
+// stalled is abandoned like a failed one.
+func (db *DB) writeClosing() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	err := db.closePartitions(ctx)
+	if err == nil {
+		err = db.writeMark(ctx)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		db.fence.Trip(fmt.Errorf("close: writes stall: %w", err))
+	}
+	return err
 }
 
 // now reads the store's clock in message time.

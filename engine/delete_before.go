@@ -45,7 +45,11 @@ func (p *Partition) deleteBefore(ctx context.Context, offset int64) (int64, erro
 	p.lockShared()
 	cm, err := p.deleteBeforeLocked(offset)
 	p.unlockShared()
-	if err == nil && cm != nil {
+	switch {
+	case err != nil:
+	case cm == nil:
+		err = p.drained(ctx) // somebody else's raise may still be on its way
+	default:
 		err = p.db.wait(ctx, cm)
 	}
 	return p.logStart.Load(), err
@@ -56,7 +60,10 @@ func (p *Partition) deleteBeforeLocked(offset int64) (*commit, error) {
 		return nil, err
 	}
 	old := p.logStart.Load()
-	if offset <= old || offset > p.mu.end {
+	if offset > p.mu.end { // cut meanwhile
+		return nil, p.outOfRangeLocked(offset)
+	}
+	if offset <= old {
 		return nil, nil
 	}
 	below := 0 // segments wholly below; the active one stays
@@ -84,5 +91,5 @@ func (p *Partition) deleteBeforeLocked(offset int64) (*commit, error) {
 	if err != nil {
 		return nil, p.broken(err)
 	}
-	return p.queueLocked(batch), nil
+	return p.queueLocked(batch)
 }

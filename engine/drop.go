@@ -70,7 +70,7 @@ func (p *Partition) Drop(ctx context.Context) error {
 		if err := p.dropInto(batch); err != nil {
 			return nil, p.broken(err)
 		}
-		return p.queueLocked(batch), nil
+		return p.queueLocked(batch)
 	})
 	return p.wrap("drop", err)
 }
@@ -78,7 +78,7 @@ func (p *Partition) Drop(ctx context.Context) error {
 // dropInto deletes the partition's rows and begins it anew in memory; nothing
 // stays on disk.
 func (p *Partition) dropInto(batch *pebble.Batch) error {
-	if due := p.mu.state.Due; due != retention.Never {
+	if due := p.mu.alarm; due != retention.Never {
 		if err := batch.Delete(keys.AppendDue(nil, int64(due), p.id), nil); err != nil {
 			return err
 		}
@@ -88,8 +88,9 @@ func (p *Partition) dropInto(batch *pebble.Batch) error {
 	}
 	p.cutLocked(0)
 	p.logStart.Store(0)
-	p.mu.segments = []retention.Segment{retention.NewSegment(0)}
-	p.mu.state = newState()
+	p.setSegmentsLocked([]retention.Segment{retention.NewSegment(0)})
+	p.mu.state = partitionState{Version: stateVersion}
+	p.mu.alarm = retention.Never
 	p.mu.savedEnd = 0
 	return nil
 }

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"context"
-
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/cairnlog/cairn/codec"
@@ -11,27 +9,48 @@ import (
 )
 
 // When a partition next wants maintenance is a key in the due space, ordered by
-// time, and a field of its state row. The maintenance loop reads what is due
-// from there, so partitions that want nothing cost nothing, opened or not.
+// time. The maintenance loop reads what is due from there, so partitions that
+// want nothing cost nothing, opened or not.
 //
 // The key is an alarm, not a promise: it may ring early, and then the due time
-// is computed again. It never rings late: whatever can bring the due time
-// forward (a first append, a roll, growth, new settings) moves the alarm.
+// is computed again; a partition may have several. It never rings late: whatever
+// can bring the due time forward (a first append, a roll, growth, a new first
+// segment, new settings) sets another. Alarms are a store's own: nothing of them
+// is in the rows that replicas share.
 
 // scheduleLocked moves the partition's alarm forward if it is due earlier. p.mu
 // is held.
 func (p *Partition) scheduleLocked(batch *pebble.Batch) error {
 	due := p.dueLocked()
-	set := p.mu.state.Due
+	set := p.mu.alarm
 	if due == retention.Never || set != retention.Never && set <= due {
 		return nil
 	}
 	return p.setAlarmLocked(batch, due)
 }
 
+// dueSoonerLocked reports whether an append may have brought the due time before
+// the alarm: the log has grown past its size, or its active segment is older than
+// it was thought to be, by a first timestamp or a clock that went back. It looks
+// at two segments, however many there are.
+func (p *Partition) dueSoonerLocked() bool {
+	s := p.topic.settings()
+	if limit := s.retention.Bytes; limit >= 0 && p.mu.alarm != 0 && p.mu.bytes-limit >= p.mu.segments[0].Bytes {
+		return true
+	}
+	limits := retention.NoLimits()
+	if len(p.mu.segments) == 1 {
+		limits.AgeMs, limits.ClampFuture = s.retention.AgeMs, s.retention.ClampFuture
+	}
+	active := p.mu.segments[len(p.mu.segments)-1:]
+	bounds := retention.Bounds{Start: active[0].Base, HighWatermark: p.mu.end, End: p.mu.end}
+	due := retention.DueAt(active, limits, bounds, s.rollPolicy(p.Topic(), p.Number(), active[0].Base))
+	return due != retention.Never && (p.mu.alarm == retention.Never || due < p.mu.alarm)
+}
+
 // setAlarmLocked replaces the alarm; retention.Never clears it.
 func (p *Partition) setAlarmLocked(batch *pebble.Batch, due codec.Timestamp) error {
-	old := p.mu.state.Due
+	old := p.mu.alarm
 	if old == due {
 		return nil
 	}
@@ -45,8 +64,8 @@ func (p *Partition) setAlarmLocked(batch *pebble.Batch, due codec.Timestamp) err
 			return err
 		}
 	}
-	p.mu.state.Due = due
-	return p.setState(batch)
+	p.mu.alarm = due
+	return nil
 }
 
 // dueLocked returns when the partition next wants maintenance.
@@ -71,9 +90,9 @@ func (p *Partition) setState(batch *pebble.Batch) error {
 	return batch.Set(keys.AppendState(nil, p.id), value, nil)
 }
 
-// ringTopic makes every partition of the topic that exists due now, because its
-// settings changed. It sets extra alarms and does not open the partitions.
-func (db *DB) ringTopic(t *Topic) error {
+// ringTopic adds alarms to the batch that make every partition of the topic that
+// exists due now. It does not open the partitions.
+func (db *DB) ringTopic(batch *pebble.Batch, t *Topic) error {
 	r := keys.SegmentRange(keys.Partition{Topic: t.id}, 0, 0)
 	end := keys.SegmentRange(keys.Partition{Topic: t.id, Number: maxPartition}, 0, maxOffset).End
 	it, err := db.newIter(r.Start, end)
@@ -81,7 +100,6 @@ func (db *DB) ringTopic(t *Topic) error {
 		return err
 	}
 	defer it.close()
-	batch := db.pdb.NewBatch()
 	now := int64(max(db.now(), 0))
 	ok, err := it.move(seekGE, r.Start)
 	for ok && err == nil {
@@ -94,8 +112,5 @@ func (db *DB) ringTopic(t *Topic) error {
 		}
 		ok, err = it.move(seekGE, keys.SegmentRange(id, 0, maxOffset).End)
 	}
-	if err != nil || batch.Empty() {
-		return err
-	}
-	return db.commitSync(context.Background(), batch)
+	return err
 }

@@ -36,7 +36,6 @@ var (
 	ErrTopicExists  = &codec.Error{Code: codec.CodeTopicExists, Detail: "topic exists"}
 	ErrOffsetRange  = &codec.Error{Code: codec.CodeOffsetOutOfRange, Detail: "offset out of range"}
 	ErrFormat       = &codec.Error{Code: codec.CodeUnsupportedForFormat, Detail: "not supported by the topic's message format"}
-	ErrInvalid      = &codec.Error{Code: codec.CodeInvalidRequest, Detail: "invalid request"}
 )
 
 // CorruptionError says that stored bytes are not what was written, and where.

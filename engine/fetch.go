@@ -46,8 +46,8 @@ func (p *Partition) Fetch(ctx context.Context, from int64, o FetchOptions) (Fetc
 	return res, p.wrap("fetch", err)
 }
 
-// AppendFetch is Fetch into dst, whose tail the result's Set is: a caller that
-// fetches in a loop keeps one buffer.
+// AppendFetch is Fetch appended to dst: the result's Set is the extended dst, so a
+// caller that fetches in a loop keeps one buffer.
 func (p *Partition) AppendFetch(ctx context.Context, dst []byte, from int64, o FetchOptions) (FetchResult, error) {
 	res, err := p.fetch(ctx, dst, from, o)
 	return res, p.wrap("fetch", err)
@@ -60,19 +60,19 @@ func (p *Partition) fetch(ctx context.Context, dst []byte, from int64, o FetchOp
 	if o.MaxBytes == 0 {
 		o.MaxBytes = defaultFetchBytes
 	}
-	end, err := p.readBounds(ctx, from, ReadOptions{})
+	bounds, err := p.readBounds(ctx, from, ReadOptions{})
 	if err != nil {
 		return FetchResult{}, err
 	}
-	res := FetchResult{HighWatermark: end, LogStart: p.logStart.Load(), Next: from}
-	set, next, err := p.collect(ctx, dst, from, end, o)
+	res := FetchResult{HighWatermark: bounds.end, LogStart: p.logStart.Load(), Next: from}
+	set, next, err := p.collect(ctx, dst, from, bounds, o)
 	if err != nil && len(set) == len(dst) {
 		return res, err // damage after whole frames is reported by the fetch that begins at it
 	}
-	res.Set, res.Next = set[len(dst):], next
-	if o.HardLimit && len(res.Set) > o.MaxBytes {
-		res.Set = res.Set[:o.MaxBytes]
-		res.Next, err = afterWhole(res.Set, from)
+	res.Set, res.Next = set, next
+	if o.HardLimit && len(set)-len(dst) > o.MaxBytes {
+		res.Set = set[:len(dst)+o.MaxBytes]
+		res.Next, err = afterWhole(res.Set[len(dst):], from)
 		return res, err
 	}
 	return res, nil
@@ -91,8 +91,9 @@ func afterWhole(set []byte, next int64) (int64, error) {
 }
 
 // collect appends frames to dst until the limit or end.
-func (p *Partition) collect(ctx context.Context, dst []byte, from, end int64, o FetchOptions) (set []byte, nextOffset int64, err error) {
-	scan := p.scanFrom(from)
+func (p *Partition) collect(ctx context.Context, dst []byte, from int64, bounds readBounds, o FetchOptions) (set []byte, nextOffset int64, err error) {
+	end := bounds.end
+	scan := p.scanFrom(from, bounds.cuts)
 	defer scan.close()
 	opts := codec.SetOptions{From: from, To: end, Magic: 1, First: true, Scratch: &scan.cursor}
 	if o.Format == FormatV0 {

@@ -126,9 +126,12 @@ func casesConfig(config engine.TopicConfig) engine.TopicConfig {
 	return config
 }
 
-// alter changes the settings of topic t.
+// alter changes the settings of topic t but for the index interval.
 func (s *store) alter(config engine.TopicConfig) {
 	s.t.Helper()
+	topic, ok := s.Topic("t")
+	require.True(s.t, ok)
+	config.IndexIntervalBytes = topic.Config().IndexIntervalBytes
 	require.NoError(s.t, s.AlterTopic("t", casesConfig(config)))
 }
 
@@ -397,24 +400,30 @@ func requireSearch(t testing.TB, p *engine.Partition, answers ...answer) {
 // part of the answer.
 func searchLog(t *testing.T, config engine.TopicConfig, fill func(t *testing.T, s *store, p *engine.Partition), answers ...answer) {
 	t.Helper()
+	eachInterval(t, config, func(t *testing.T, config engine.TopicConfig) {
+		s := newStore(t)
+		p := s.log(config)
+		fill(t, s, p)
+		requireSearch(t, p, answers...)
+		s.reopen()
+		requireSearch(t, s.log(config), answers...)
+	})
+}
+
+// eachInterval runs f with a time-index row at every entry and with the usual
+// interval.
+func eachInterval(t *testing.T, config engine.TopicConfig, f func(t *testing.T, config engine.TopicConfig)) {
+	t.Helper()
 	for name, interval := range map[string]int64{"interval=0": engine.ExplicitZero, "interval=4096": 4096} {
-		t.Run(name, func(t *testing.T) {
-			s := newStore(t)
-			config := config
-			config.IndexIntervalBytes = interval
-			p := s.log(config)
-			fill(t, s, p)
-			requireSearch(t, p, answers...)
-			s.reopen()
-			requireSearch(t, s.log(config), answers...)
-		})
+		config.IndexIntervalBytes = interval
+		t.Run(name, func(t *testing.T) { f(t, config) })
 	}
 }
 
 // logKey returns the key of the stored entry that ends at an offset.
 func logKey(id keys.Partition, offset int64) []byte { return keys.AppendLog(nil, id, offset) }
 
-// kafkaCode is engine.KafkaCode for a table.
+// requireCode requires an error with a Kafka code.
 func requireCode(t testing.TB, code codec.Code, err error) {
 	t.Helper()
 	require.Error(t, err)

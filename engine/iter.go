@@ -88,10 +88,10 @@ func (i *iterator) move(m move, key []byte) (bool, error) {
 // close releases the iterator. It has no error to give on a read path: what
 // went wrong was returned by move.
 func (i *iterator) close() {
+	i.detach() // first: closeAll must find what is still open
 	i.set.mu.Lock()
 	delete(i.set.open, i)
 	i.set.mu.Unlock()
-	i.detach()
 }
 
 func (i *iterator) detach() {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 
 	"github.com/cairnlog/cairn/codec"
 )
@@ -36,7 +37,7 @@ func (p *Partition) listOffset(ctx context.Context, ts codec.Timestamp, o ListOp
 	if ts < Earliest {
 		return Position{}, codec.Errorf(codec.CodeInvalidRequest, "timestamp %d is no sentinel", int64(ts))
 	}
-	end, err := p.searchBounds(ctx)
+	bounds, err := p.searchBounds(ctx)
 	if err != nil {
 		return Position{}, err
 	}
@@ -47,7 +48,7 @@ func (p *Partition) listOffset(ctx context.Context, ts codec.Timestamp, o ListOp
 		offsets, err := p.Offsets()
 		return Position{offsets.End, codec.NoTimestamp, true}, err
 	case ts == Latest:
-		return Position{end, codec.NoTimestamp, true}, nil
+		return Position{bounds.end, codec.NoTimestamp, true}, nil
 	case p.topic.settings().magic == 0:
 		return Position{}, ErrFormat
 	}
@@ -71,25 +72,28 @@ func (p *Partition) listOffsetsV0(ctx context.Context, ts codec.Timestamp, limit
 	if ts < Earliest || limit < 0 {
 		return nil, codec.Errorf(codec.CodeInvalidRequest, "timestamp %d, limit %d", int64(ts), limit)
 	}
-	high, err := p.searchBounds(ctx)
+	at, err := p.searchBounds(ctx)
 	if err != nil {
 		return nil, err
 	}
+	high := at.end
 	bases := p.basesUpTo(ts)
-	var offsets []int64
-	dropped := false
-	for i := len(bases) - 1; i >= 0 && len(offsets) < limit; i-- {
-		if bases[i] > high && !o.Replica {
-			dropped = true
-			continue
-		}
-		offsets = append(offsets, bases[i])
+	bases = bases[max(len(bases)-limit, 0):]
+	if len(bases) == 0 {
+		return nil, nil
 	}
-	if dropped && limit > 0 {
-		offsets = append([]int64{high}, offsets...)
-		offsets = offsets[:min(len(offsets), limit)]
+	slices.Reverse(bases)
+	if o.Replica {
+		return bases, nil
 	}
-	return offsets, nil
+	above := 0 // those beyond the high watermark become it, once
+	for above < len(bases) && bases[above] > high {
+		above++
+	}
+	if above == 0 {
+		return bases, nil
+	}
+	return append([]int64{high}, bases[above:]...), nil
 }
 
 // basesUpTo returns the segment bases to answer from, oldest first, with the log

@@ -26,11 +26,11 @@ func (p *Partition) load() error {
 		segments = []retention.Segment{retention.NewSegment(max(state.LogStart, state.Floor))}
 	}
 	active := &segments[len(segments)-1]
-	saved := active.End
+	saved := *active
 	if err := p.replay(active); err != nil {
 		return err
 	}
-	if err := p.trustIndex(active); err != nil {
+	if err := p.trustIndex(active, &saved); err != nil {
 		return err
 	}
 	end := max(active.End, active.Base, state.Floor)
@@ -38,8 +38,9 @@ func (p *Partition) load() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mu.state = state
-	p.mu.segments = segments
-	p.mu.savedEnd = saved
+	p.mu.alarm = retention.Never // there may be one; another does no harm
+	p.setSegmentsLocked(segments)
+	p.mu.savedEnd = saved.End
 	p.mu.end = end
 	p.logStart.Store(state.LogStart)
 	p.readable.Store(end)
@@ -80,7 +81,7 @@ func (p *Partition) loadSegments() ([]retention.Segment, error) {
 		}
 		segments = append(segments, seg)
 	}
-	return segments, err
+	return segments, p.readError(-1, err)
 }
 
 // replay accounts for the entries at and after the row's end. The index rows
@@ -103,19 +104,25 @@ func (p *Partition) replay(active *retention.Segment) error {
 				return p.corrupt(-1, keyErr)
 			}
 			p.db.opts.Logger.Error("damaged entry", "partition", p.String(), "offset", offset, "err", err)
-			active.Add(retention.Appended{Last: offset, FirstTimestamp: -1, MaxTimestamp: -1, MaxOffset: -1,
-				Clock: active.LastAppend, StoredBytes: int64(len(it.value))}, interval)
+			active.Add(damagedAppended(offset, active.LastAppend, len(it.value)), interval)
 			continue
 		}
 		active.Add(appendedOf(&entry, len(it.value)), interval)
 	}
-	return err
+	return p.readError(active.End, err)
 }
 
-// trustIndex makes the active segment's index state say what is stored. A replay
-// can differ from the appends it repeats where the index interval was changed in
-// between or an entry is damaged, and a search relies on the rows it is told of.
-func (p *Partition) trustIndex(active *retention.Segment) error {
+// damagedAppended is what a segment accounts for an entry that cannot be read.
+func damagedAppended(offset int64, clock codec.Timestamp, stored int) retention.Appended {
+	return retention.Appended{Last: offset, FirstTimestamp: codec.NoTimestamp, MaxTimestamp: codec.NoTimestamp,
+		MaxOffset: -1, Clock: clock, StoredBytes: int64(stored)}
+}
+
+// trustIndex makes the active segment's index state say what is stored: the rows
+// its own row knew of, and those written since. A replay can differ from the
+// appends it repeats where the index interval was changed in between or an entry
+// is damaged, and a search relies on the rows it is told of.
+func (p *Partition) trustIndex(active, saved *retention.Segment) error {
 	r := keys.TimestampRange(p.id, active.Base, active.Base+1)
 	it, err := p.db.newIter(r.Start, r.End)
 	if err != nil {
@@ -130,8 +137,20 @@ func (p *Partition) trustIndex(active *retention.Segment) error {
 	if ok {
 		stored, from = row.Timestamp, row.Offset
 	}
+	active.IndexRows = saved.IndexRows
+	since := p.afterTimestamp(active.Base, saved.IndexedTimestamp)
+	for m, key := seekGE, since; ok; m, key = next, nil {
+		if ok, err = it.move(m, key); err != nil {
+			return p.readError(active.Base, err)
+		} else if ok {
+			active.IndexRows++
+		}
+	}
 	if stored != active.IndexedTimestamp {
 		active.IndexedTimestamp, active.ScanFrom = stored, from
+	}
+	if stored > active.MaxTimestamp { // the entry with it is damaged
+		active.MaxTimestamp, active.MaxOffset = stored, min(from, active.End-1)
 	}
 	return nil
 }

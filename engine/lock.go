@@ -27,7 +27,7 @@ func (db *DB) lockDir() error {
 		} else if err != nil {
 			return err
 		}
-	} else if err := raw.MkdirAll(db.dir, 0o755); err != nil {
+	} else if err := makeDir(raw, db.dir); err != nil {
 		return err
 	}
 	if raw == vfs.Default { // the lock is by name: one directory must have one
@@ -48,6 +48,28 @@ func (db *DB) lockDir() error {
 	}
 	db.lock = lock
 	return err
+}
+
+// makeDir makes a directory and what is missing above it, and syncs each parent:
+// a store must not vanish with a directory entry.
+func makeDir(raw vfs.FS, dir string) error {
+	if _, err := raw.Stat(dir); err == nil {
+		return raw.MkdirAll(dir, 0o755) // which knows a file from a directory
+	}
+	parent := raw.PathDir(dir)
+	if parent != dir {
+		if err := makeDir(raw, parent); err != nil {
+			return err
+		}
+	}
+	if err := raw.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	d, err := raw.OpenDir(parent)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // sharingViolation is what Windows answers for a file that somebody has open.

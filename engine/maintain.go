@@ -14,8 +14,8 @@ import (
 // this old.
 const tickInterval = time.Second
 
-// maintainer is the store's one background goroutine beside the committer's
-// two, started in Open and joined in Close.
+// maintainer is the store's background work beside the committer's: one goroutine,
+// and another for SyncEvery, started in Open and joined in Close.
 type maintainer struct {
 	db     *DB
 	cancel context.CancelFunc
@@ -26,7 +26,33 @@ func startMaintainer(db *DB) *maintainer {
 	ctx, cancel := context.WithCancel(context.Background())
 	m := &maintainer{db: db, cancel: cancel}
 	m.joined.Go(func() { m.run(ctx) })
+	if db.opts.Durability > 0 {
+		m.joined.Go(func() { m.sync(ctx) })
+	}
 	return m
+}
+
+// sync forces the data to disk every Durability: a loop of its own, so that
+// maintenance does not delay it.
+func (m *maintainer) sync(ctx context.Context) {
+	ticks := time.NewTicker(time.Duration(m.db.opts.Durability))
+	defer ticks.Stop()
+	var synced uint64
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.db.failed:
+			return
+		case <-ticks.C:
+		}
+		if commits := m.db.stats.commits.Load(); commits != synced {
+			synced = commits
+			if err := m.db.syncNow(ctx); err != nil && ctx.Err() == nil {
+				m.db.opts.Logger.Error("sync", "err", err)
+			}
+		}
+	}
 }
 
 func (m *maintainer) stop() {
@@ -37,11 +63,6 @@ func (m *maintainer) stop() {
 func (m *maintainer) run(ctx context.Context) {
 	ticks := time.NewTicker(tickInterval)
 	defer ticks.Stop()
-	syncs := &time.Ticker{} // never fires
-	if d := m.db.opts.Durability; d > 0 {
-		syncs = time.NewTicker(time.Duration(d))
-		defer syncs.Stop()
-	}
 	for {
 		var err error
 		select {
@@ -49,8 +70,6 @@ func (m *maintainer) run(ctx context.Context) {
 			return
 		case <-m.db.failed:
 			return
-		case <-syncs.C:
-			err = m.db.syncNow(ctx)
 		case <-ticks.C:
 			if m.db.opts.Durability != SyncNever {
 				err = m.db.writeMark(ctx)
@@ -65,9 +84,9 @@ func (m *maintainer) run(ctx context.Context) {
 }
 
 // closePartitions writes what reopening would otherwise rebuild: the closing
-// index row and the segment row of every partition appended to (SPEC 5.2.6). It
-// runs after closed is set, so no append changes a partition behind it.
-func (db *DB) closePartitions() error {
+// index row and the segment row of every partition that was opened (SPEC 5.2.6).
+// It runs after closed is set, so no append changes a partition behind it.
+func (db *DB) closePartitions(ctx context.Context) error {
 	batch := db.pdb.NewBatch()
 	for _, t := range db.Topics() {
 		for _, p := range t.opened() {
@@ -77,7 +96,7 @@ func (db *DB) closePartitions() error {
 			if batch.Len() < closeBatchBytes {
 				continue
 			}
-			if err := db.commitSync(context.Background(), batch); err != nil {
+			if err := db.commitInternal(ctx, batch); err != nil {
 				return err
 			}
 			batch = db.pdb.NewBatch()
@@ -86,7 +105,7 @@ func (db *DB) closePartitions() error {
 	if batch.Empty() {
 		return batch.Close()
 	}
-	return db.commitSync(context.Background(), batch)
+	return db.commitInternal(ctx, batch)
 }
 
 // closeBatchBytes bounds one batch of closing rows.
@@ -94,9 +113,12 @@ const closeBatchBytes = 1 << 20
 
 // closeInto adds the partition's closing rows to the batch.
 func (p *Partition) closeInto(batch *pebble.Batch) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.mu.active {
+	if !p.loaded.Load() {
+		return nil
+	}
+	p.lockShared()
+	defer p.unlockShared()
+	if p.mu.dropped {
 		return nil
 	}
 	active := p.activeLocked()

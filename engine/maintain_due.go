@@ -115,12 +115,14 @@ func (db *DB) maintainBatch(ctx context.Context, alarms []alarm, now codec.Times
 		switch {
 		case errors.Is(err, ErrUnknownTopic): // deleted: the alarm is all that is left
 		case err != nil:
+			db.noteFailing(a.id, err)
 			errs = append(errs, err)
 			retry := keys.AppendDue(nil, int64(now)+maintainRetry.Milliseconds(), a.id)
 			if err := batch.Set(retry, nil, nil); err != nil {
 				return err
 			}
 		default:
+			db.noteFailing(a.id, nil)
 			due = append(due, p)
 			total.Removed.DiskBytes += p.planRetention(now).DiskBytes
 		}
@@ -141,16 +143,22 @@ func comparePartitions(a, b *Partition) int {
 // maintainLocked changes all partitions and queues the batch under all their
 // locks: appends that follow on a partition then follow in the queue too.
 func (db *DB) maintainLocked(batch *pebble.Batch, due []*Partition, now codec.Timestamp, total *Maintained) (*commit, error) {
-	cm := newCommit(batch)
+	cm := db.newCommit(batch)
 	cm.sync = true
 	for _, p := range due {
-		p.lockShared()
+		if !p.changing.TryRLock() { // a truncation reads the log: never wait for it with locks held
+			if err := batch.Set(keys.AppendDue(nil, int64(now)+1, p.id), nil, nil); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		p.mu.Lock()
 		defer p.unlockShared()
-	}
-	if err := db.writable(); err != nil {
-		return nil, err
-	}
-	for _, p := range due {
+		if len(cm.ends) == 0 { // once a lock is held, Close waits for the batch
+			if err := db.writable(); err != nil {
+				return nil, err
+			}
+		}
 		if p.mu.dropped {
 			continue
 		}
@@ -159,8 +167,7 @@ func (db *DB) maintainLocked(batch *pebble.Batch, due []*Partition, now codec.Ti
 		}
 		cm.addEndLocked(p)
 	}
-	db.committer.enqueue(cm)
-	return cm, nil
+	return cm, db.committer.enqueue(cm)
 }
 
 // maintainInto does what is due on one partition and sets its next alarm.
@@ -177,8 +184,8 @@ func (p *Partition) maintainInto(batch *pebble.Batch, now codec.Timestamp, total
 	if next != retention.Never {
 		next = max(next, now+1)
 	}
-	if next == p.mu.state.Due { // setAlarmLocked would find nothing to do, but the key is gone
-		p.mu.state.Due = retention.Never
+	if next == p.mu.alarm { // setAlarmLocked would find nothing to do, but the key is gone
+		p.mu.alarm = retention.Never
 	}
 	return p.setAlarmLocked(batch, next)
 }
@@ -217,7 +224,8 @@ type MaintenanceStatus struct {
 	Next time.Time
 	// Total sums what was done since Open.
 	Total Maintained
-	// Err is what the last run could not do; nil if it did everything.
+	// Err is what could not be done and will be tried again; nil if there is
+	// nothing.
 	Err error
 }
 
@@ -225,6 +233,9 @@ type MaintenanceStatus struct {
 func (db *DB) Maintenance() (MaintenanceStatus, error) {
 	db.status.Lock()
 	s := db.status.MaintenanceStatus
+	for _, err := range db.status.failing {
+		s.Err = errors.Join(s.Err, err)
+	}
 	db.status.Unlock()
 	alarms, err := db.rung(codec.Timestamp(1<<62), nil)
 	if err == nil && len(alarms) > 0 {
@@ -233,11 +244,33 @@ func (db *DB) Maintenance() (MaintenanceStatus, error) {
 	return s, err
 }
 
+// noteFailing keeps the error of a partition until its retry, nil forgets it.
+func (db *DB) noteFailing(id keys.Partition, err error) {
+	db.status.Lock()
+	defer db.status.Unlock()
+	if err == nil {
+		delete(db.status.failing, id)
+		return
+	}
+	if db.status.failing == nil {
+		db.status.failing = make(map[keys.Partition]error)
+	}
+	if len(db.status.failing) < maxFailing {
+		db.status.failing[id] = err
+	}
+}
+
+// maxFailing bounds the errors that are kept.
+const maxFailing = 100
+
 func (db *DB) maintained(now time.Time, done Maintained, err error) {
 	db.status.Lock()
 	defer db.status.Unlock()
 	db.status.LastRun = now
-	db.status.Err = err
+	db.status.Err = nil
+	if err != nil && len(db.status.failing) == 0 {
+		db.status.Err = err
+	}
 	t := &db.status.Total
 	t.Due += done.Due
 	t.Rolled += done.Rolled

@@ -24,7 +24,7 @@ type Partition struct {
 	loaded  atomic.Bool
 	loading sync.Mutex
 
-	// changing is held shared by every change made in memory alone, and
+	// changing is held shared by every change that is decided in memory, and
 	// exclusively by a truncation, which reads the log first and must find it
 	// still. Lock it before mu: see lockShared.
 	changing sync.RWMutex
@@ -40,12 +40,16 @@ type Partition struct {
 		// segments in offset order; the last is the active one.
 		// Invariant: never empty once loaded, and segments[last].Base <= end.
 		segments []retention.Segment
+		// bytes is the size of all segments, in v1 wire bytes.
+		bytes int64
 		// savedEnd is the End of the active segment's stored row.
 		savedEnd int64
 		state    partitionState
 		cutAt    int64 // where the last truncation cut
-		active   bool  // appended to since Open
-		dropped  bool  // deleted, with its topic or alone
+		// alarm is the earliest alarm known to be set, -1 for none.
+		alarm   codec.Timestamp
+		active  bool // appended to since Open
+		dropped bool // deleted, with its topic or alone
 	}
 
 	// logStart is the first offset that may be read. It moves before what lies
@@ -69,8 +73,6 @@ type partitionState struct {
 	LogStart int64 `msgpack:"ls"`
 	// Floor is a lower bound of LEO for a log whose tail was removed.
 	Floor int64 `msgpack:"fl,omitempty"`
-	// Due is the time of the partition's alarm, -1 without one.
-	Due codec.Timestamp `msgpack:"due"`
 }
 
 const stateVersion = 1
@@ -145,7 +147,7 @@ func (p *Partition) ready() error {
 	return nil
 }
 
-// active returns the active segment. p.mu is held.
+// activeLocked returns the active segment. p.mu is held.
 func (p *Partition) activeLocked() *retention.Segment {
 	return &p.mu.segments[len(p.mu.segments)-1]
 }
@@ -205,6 +207,9 @@ func (p *Partition) awaitUntil(ctx context.Context, reached func() bool) error {
 		if reached() {
 			return nil
 		}
+		if p.topic.dropped.Load() { // set before the wake that tells of it
+			return ErrUnknownTopic
+		}
 		select {
 		case <-woken:
 		case <-ctx.Done():
@@ -213,9 +218,6 @@ func (p *Partition) awaitUntil(ctx context.Context, reached func() bool) error {
 			return ErrClosed
 		case <-p.db.failed:
 			return p.db.failedErr()
-		}
-		if p.topic.dropped.Load() {
-			return ErrUnknownTopic
 		}
 	}
 	return nil
@@ -254,13 +256,11 @@ func (w *waiters) wake() {
 	w.waiting.Store(false)
 }
 
-func newState() partitionState { return partitionState{Version: stateVersion, Due: retention.Never} }
-
 func decodeState(value []byte) (partitionState, error) {
 	if value == nil {
-		return newState(), nil
+		return partitionState{Version: stateVersion}, nil
 	}
-	s := newState()
+	var s partitionState
 	if err := msgpack.Unmarshal(value, &s); err != nil {
 		return s, err
 	}

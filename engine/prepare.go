@@ -24,9 +24,11 @@ type prepared struct {
 	messages int64
 	wire     int64 // v1 wire bytes of the frames
 	stored   int64
-	// min and max span the timestamps other than none; both none if there is
-	// no such timestamp.
+	// min and max span the timestamps that the threshold holds for: those a
+	// producer chose, other than none. Both are none if there is no such one.
 	min, max codec.Timestamp
+	// largest is the largest timestamp, chosen or not.
+	largest codec.Timestamp
 	// unset: every message takes the clock of the append.
 	unset bool
 	// base is the offset of the first message where it must be known while
@@ -55,7 +57,7 @@ const batchSlack = 1 << 10
 func (db *DB) newPrepared(settings *topicSettings) *prepared {
 	prep := preparedPool.Get().(*prepared)
 	entries := prep.entries[:0]
-	*prep = prepared{settings: settings, entries: entries, min: codec.NoTimestamp, max: codec.NoTimestamp}
+	*prep = prepared{settings: settings, entries: entries, min: codec.NoTimestamp, max: codec.NoTimestamp, largest: codec.NoTimestamp}
 	return prep
 }
 
@@ -79,11 +81,12 @@ func (prep *prepared) clocked() bool {
 	return (prep.unset || prep.settings.logAppends()) && prep.settings.magic != 0
 }
 
-// span widens the set's timestamp range.
+// span widens the range of timestamps that producers chose.
 func (prep *prepared) span(lo, hi codec.Timestamp) {
 	if lo == codec.NoTimestamp || prep.settings.magic == 0 {
 		return
 	}
+	prep.largest = max(prep.largest, hi)
 	if prep.min == codec.NoTimestamp || lo < prep.min {
 		prep.min = lo
 	}
@@ -101,22 +104,14 @@ func (p *Partition) prepareMessages(msgs []codec.Message, o AppendOptions, base 
 		prep.discard()
 		return nil, err
 	}
-	if !prep.unset && hasUnset(msgs) {
-		msgs = resolveUnset(msgs, p.db.now())
-		prep.span(rangeOf(msgs))
-	}
 	compression := settings.targetCompression(o.Compression)
+	if hasUnset(msgs) && (compression != codec.None || !prep.unset) {
+		msgs = prep.resolveUnset(msgs, max(p.db.now(), 0))
+	}
 	if compression == codec.None {
 		err = prep.addPlain(p, msgs)
 	} else {
-		if prep.unset {
-			msgs, prep.unset = resolveUnset(msgs, p.db.now()), false
-			prep.span(rangeOf(msgs))
-		}
 		err = prep.addCompressed(p, compression, msgs)
-	}
-	if err == nil {
-		err = prep.checkSize()
 	}
 	if err != nil {
 		prep.discard()
@@ -129,10 +124,15 @@ func (p *Partition) prepareMessages(msgs []codec.Message, o AppendOptions, base 
 // timestamps.
 func (prep *prepared) checkMessages(msgs []codec.Message) error {
 	prep.unset = true
+	size := int64(0)
 	for i := range msgs {
 		m := &msgs[i]
 		if err := prep.settings.checkMessage(m); err != nil {
 			return err
+		}
+		size += prep.settings.wireSize(m)
+		if size > maxPrepared { // far above any segment: a set that large is not even encoded
+			return prep.settings.tooLarge(size)
 		}
 		if isUnset(m) {
 			continue
@@ -153,11 +153,22 @@ func (s *topicSettings) checkMessage(m *codec.Message) error {
 		return codec.Errorf(codec.CodeInvalidTimestamp, "negative timestamp %d", int64(m.Timestamp))
 	case m.Key == nil && s.cleanupCompact:
 		return codec.Errorf(codec.CodeCorruptMessage, "null key on a compacted topic")
-	case int64(m.WireSize()) > s.maxMessageBytes:
-		return codec.Errorf(codec.CodeMessageTooLarge, "message of %d wire bytes exceeds max.message.bytes %d", m.WireSize(), s.maxMessageBytes)
+	case s.wireSize(m) > s.maxMessageBytes:
+		return codec.Errorf(codec.CodeMessageTooLarge, "message of %d wire bytes exceeds max.message.bytes %d", s.wireSize(m), s.maxMessageBytes)
 	}
 	return nil
 }
+
+// wireSize returns the bytes of m as one uncompressed frame of the topic's format.
+func (s *topicSettings) wireSize(m *codec.Message) int64 {
+	if s.magic == 0 {
+		return int64(m.WireSize()) - v0Saving
+	}
+	return int64(m.WireSize())
+}
+
+// v0Saving is what a v0 frame is shorter than a v1 frame: its timestamp.
+const v0Saving = 8
 
 // isUnset reports whether m asks for the clock of the append.
 func isUnset(m *codec.Message) bool {
@@ -174,12 +185,18 @@ func hasUnset(msgs []codec.Message) bool {
 }
 
 // resolveUnset returns a copy of msgs in which unset timestamps are now: the
-// producer's clock (SPEC 2.2.9).
-func resolveUnset(msgs []codec.Message, now codec.Timestamp) []codec.Message {
+// producer's clock (SPEC 2.2.9), which the threshold does not hold for. It is for
+// sets whose bytes depend on it before the append lock is taken: compressed ones,
+// and those that mix set and unset timestamps.
+func (prep *prepared) resolveUnset(msgs []codec.Message, now codec.Timestamp) []codec.Message {
+	prep.unset = false
+	if prep.settings.magic != 0 {
+		prep.largest = max(prep.largest, now)
+	}
 	resolved := append([]codec.Message(nil), msgs...)
 	for i := range resolved {
 		if isUnset(&resolved[i]) {
-			resolved[i].Timestamp = max(now, 0)
+			resolved[i].Timestamp, resolved[i].TimestampType = now, codec.CreateTime
 		}
 	}
 	return resolved
@@ -201,16 +218,23 @@ func rangeOf(msgs []codec.Message) (lo, hi codec.Timestamp) {
 	return lo, hi
 }
 
-// checkSize refuses a set that fits no segment (SPEC 2.1.7).
-func (prep *prepared) checkSize() error {
-	if prep.wire > prep.settings.segmentBytes {
-		return codec.Errorf(codec.CodeRecordListTooLarge, "set of %d wire bytes exceeds segment.bytes %d", prep.wire, prep.settings.segmentBytes)
-	}
-	return nil
+// maxPrepared bounds the uncompressed size of a set: Pebble's batches end at
+// 4 GiB, and segment.bytes at 2 GiB.
+const maxPrepared = 2 << 30
+
+func (s *topicSettings) tooLarge(size int64) error {
+	return codec.Errorf(codec.CodeRecordListTooLarge, "set of %d wire bytes exceeds segment.bytes %d", size, s.segmentBytes)
 }
 
 // addPlain packs msgs into entries of about entryBytes.
 func (prep *prepared) addPlain(p *Partition, msgs []codec.Message) error {
+	size := prep.wire
+	for i := range msgs {
+		size += prep.settings.wireSize(&msgs[i])
+	}
+	if size > prep.settings.segmentBytes {
+		return prep.settings.tooLarge(size)
+	}
 	prep.reserve(p.db, msgs)
 	opts := codec.PlainOptions{Magic: prep.settings.magic, Dense: true}
 	for len(msgs) > 0 {
@@ -258,20 +282,20 @@ func (prep *prepared) addPlainEntry(p *Partition, msgs []codec.Message, o codec.
 	e.messages = int64(len(msgs))
 	e.timestamp = msgs[0].Timestamp
 	for i := range msgs {
-		e.wire += int64(msgs[i].WireSize())
+		e.wire += prep.settings.wireSize(&msgs[i])
 		if ts := msgs[i].Timestamp; ts > e.maxTimestamp {
 			e.maxTimestamp, e.maxOffset = ts, e.first+int64(i)
 		}
 	}
 	if o.Magic == 0 {
-		e.wire -= 8 * e.messages
 		e.timestamp, e.maxTimestamp, e.maxOffset = codec.NoTimestamp, codec.NoTimestamp, -1
 	}
 	prep.account(e)
 }
 
-// addWrapper stores a compressed frame's payload verbatim.
-func (prep *prepared) addWrapper(p *Partition, w codec.StoredWrapper, timestamp codec.Timestamp) {
+// addWrapper stores a compressed frame's payload verbatim. Its error is that the
+// set has grown larger than a segment (SPEC 2.1.7).
+func (prep *prepared) addWrapper(p *Partition, w codec.StoredWrapper, timestamp codec.Timestamp) error {
 	if prep.batch == nil {
 		prep.batch = p.db.pdb.NewBatchWithSize(len(w.Payload) + 4*codec.EntryOverhead + batchSlack)
 	}
@@ -286,9 +310,13 @@ func (prep *prepared) addWrapper(p *Partition, w codec.StoredWrapper, timestamp 
 	}
 	e.wire = int64(len(w.Payload) + codec.MessageOverhead)
 	if w.Magic == 0 {
-		e.wire -= 8
+		e.wire -= v0Saving
 	}
 	prep.account(e)
+	if prep.wire > prep.settings.segmentBytes {
+		return prep.settings.tooLarge(prep.wire)
+	}
+	return nil
 }
 
 // newEntry adds room for an entry of n value bytes to the batch. Growing the
@@ -326,10 +354,11 @@ func (prep *prepared) account(e *preparedEntry) {
 }
 
 // addCompressed wraps msgs into compressed frames, each small enough for
-// max.message.bytes even if nothing is gained.
+// max.message.bytes.
 func (prep *prepared) addCompressed(p *Partition, c codec.Compression, msgs []codec.Message) error {
+	most := len(msgs)
 	for len(msgs) > 0 {
-		n := prep.settings.wrapperCut(msgs)
+		n := min(prep.settings.wrapperCut(msgs), most)
 		run := make([]codec.Message, n)
 		var base int64 // v1: relative offsets
 		if prep.settings.magic == 0 {
@@ -343,9 +372,16 @@ func (prep *prepared) addCompressed(p *Partition, c codec.Compression, msgs []co
 			return err
 		}
 		if err := prep.settings.checkFrame(&frame); err != nil {
+			if n == 1 {
+				return err
+			}
+			most = n / 2 // it did not shrink: the codec adds more than it takes away
+			continue
+		}
+		w := codec.StoredWrapper{Compression: c, Magic: frame.Magic, Count: n, Span: int64(n) - 1, Payload: frame.Value}
+		if err := prep.addWrapper(p, w, frame.Timestamp); err != nil {
 			return err
 		}
-		prep.addWrapper(p, codec.StoredWrapper{Compression: c, Magic: frame.Magic, Count: n, Span: int64(n) - 1, Payload: frame.Value}, frame.Timestamp)
 		msgs = msgs[n:]
 	}
 	return nil
@@ -356,7 +392,7 @@ func (prep *prepared) addCompressed(p *Partition, c codec.Compression, msgs []co
 func (s *topicSettings) wrapperCut(msgs []codec.Message) int {
 	size := int64(codec.MessageOverhead)
 	for i := range msgs {
-		size += int64(msgs[i].WireSize())
+		size += s.wireSize(&msgs[i])
 		if size > s.maxMessageBytes && i > 0 {
 			return i
 		}

@@ -46,7 +46,11 @@ func (p *Partition) produce(ctx context.Context, set []byte) (Receipt, error) {
 
 func (p *Partition) submitFrames(ctx context.Context, frames []codec.Frame) (Pending, error) {
 	if s := p.topic.settings(); s.magic == 0 && (hasWrapper(frames) || s.targetCompression(codec.None) != codec.None) {
-		return p.submitAt(ctx, func(base int64) (*prepared, error) { return p.prepareFrames(frames, base) })
+		size := int64(0)
+		for i := range frames {
+			size += int64(frames[i].WireSize())
+		}
+		return p.submitAt(ctx, size, func(base int64) (*prepared, error) { return p.prepareFrames(frames, base) })
 	}
 	prep, err := p.prepareFrames(frames, 0)
 	if err != nil {
@@ -96,11 +100,7 @@ func hasWrapper(frames []codec.Frame) bool {
 func (p *Partition) prepareFrames(frames []codec.Frame, base int64) (*prepared, error) {
 	prep := p.db.newPrepared(p.topic.settings())
 	prep.base = base
-	err := prep.addFrames(p, frames)
-	if err == nil {
-		err = prep.checkSize()
-	}
-	if err != nil {
+	if err := prep.addFrames(p, frames); err != nil {
 		prep.discard()
 		return nil, err
 	}
@@ -184,10 +184,9 @@ func (prep *prepared) addFrame(p *Partition, f *codec.Frame) error {
 		if !s.logAppends() {
 			prep.span(inner.MinTimestamp, inner.MaxTimestamp)
 		}
-		prep.addWrapper(p, codec.StoredWrapper{
+		return prep.addWrapper(p, codec.StoredWrapper{
 			Compression: f.Compression, Magic: f.Magic, Count: inner.Count, Span: int64(inner.Count) - 1, Payload: f.Value,
 		}, inner.MaxTimestamp)
-		return nil
 	}
 	return prep.rewriteFrame(p, target, &inner)
 }

@@ -30,11 +30,11 @@ type ReadOptions struct {
 // everything. Appends and other reads go on meanwhile.
 func (p *Partition) Read(ctx context.Context, from int64, o ReadOptions) iter.Seq2[codec.Message, error] {
 	return func(yield func(codec.Message, error) bool) {
-		end, err := p.readBounds(ctx, from, o)
+		bounds, err := p.readBounds(ctx, from, o)
 		if err == nil {
 			r := reading{p: p, limit: o.MaxMessages}
 			var stopped bool
-			if _, stopped, err = r.messages(ctx, from, end, yield); stopped {
+			if _, stopped, err = r.messages(ctx, from, bounds, yield); stopped {
 				return
 			}
 		}
@@ -57,62 +57,78 @@ func (p *Partition) Follow(ctx context.Context, from int64, o ReadOptions) iter.
 }
 
 func (p *Partition) follow(ctx context.Context, from int64, o ReadOptions, yield func(codec.Message, error) bool) error {
-	if _, err := p.readBounds(ctx, from, o); err != nil {
+	bounds, err := p.readBounds(ctx, from, o)
+	if err != nil {
 		return err
 	}
 	r := reading{p: p, limit: o.MaxMessages}
-	cuts := p.cuts.Load()
 	for o.Before == 0 || from < o.Before {
-		if err := p.awaitUntil(ctx, func() bool { return p.readable.Load() > from || p.cuts.Load() != cuts }); err != nil {
-			return err
-		}
-		var below bool
-		if below, cuts = p.cutBelow(from, cuts); below { // what was yielded is not the log's any more
-			return p.outOfRange(from)
-		}
-		end := p.readable.Load()
-		if o.Before > 0 {
-			end = min(end, o.Before)
-		}
-		to, stopped, err := r.messages(ctx, from, end, yield)
-		if stopped || err != nil {
-			return err
-		}
-		if r.limit > 0 && r.count == r.limit {
+		var stopped bool
+		from, stopped, err = r.messages(ctx, from, bounds, yield)
+		if stopped || r.limit > 0 && r.count == r.limit || err == nil && o.Before > 0 && from >= o.Before {
 			return nil
 		}
-		from = to
+		if err != nil && (!errors.Is(err, ErrOffsetRange) || p.cuts.Load() == bounds.cuts) {
+			return err
+		}
+		moved := func() bool { return p.readable.Load() > from || p.cuts.Load() != bounds.cuts }
+		if err := p.awaitUntil(ctx, moved); err != nil {
+			return err
+		}
+		later := p.bounds(o)               // before the cuts are looked at: one after it counts next time
+		if p.cutBelow(from, bounds.cuts) { // what was yielded is not the log's any more
+			return p.outOfRange(from)
+		}
+		bounds = later
 	}
 	return nil
 }
 
+// readBounds are what a read was decided on: where it ends, and how often the log
+// had been cut then.
+type readBounds struct {
+	end  int64
+	cuts uint64
+}
+
 // readBounds checks where a read begins and returns where it ends.
-func (p *Partition) readBounds(ctx context.Context, from int64, o ReadOptions) (end int64, err error) {
+func (p *Partition) readBounds(ctx context.Context, from int64, o ReadOptions) (readBounds, error) {
 	if err := p.ready(); err != nil {
-		return 0, err
+		return readBounds{}, err
 	}
 	if o.MaxMessages < 0 || o.Before < 0 {
-		return 0, codec.Errorf(codec.CodeInvalidRequest, "negative read bound")
+		return readBounds{}, codec.Errorf(codec.CodeInvalidRequest, "negative read bound")
 	}
 	if err := p.settled(ctx); err != nil && !errors.Is(err, ErrFailed) {
-		return 0, err
+		return readBounds{}, err
 	}
+	bounds := p.bounds(o)
 	p.mu.Lock()
 	leo := p.mu.end
 	p.mu.Unlock()
 	if from < p.logStart.Load() || from > leo {
-		return 0, p.outOfRange(from)
+		return readBounds{}, p.outOfRange(from)
 	}
-	end = min(p.readable.Load(), leo)
+	return bounds, nil
+}
+
+// bounds counts the cuts before it looks at the end: a cut in between is noticed.
+func (p *Partition) bounds(o ReadOptions) readBounds {
+	b := readBounds{cuts: p.cuts.Load()}
+	b.end = p.readable.Load()
 	if o.Before > 0 {
-		end = min(end, o.Before)
+		b.end = min(b.end, o.Before)
 	}
-	return end, nil
+	return b
 }
 
 func (p *Partition) outOfRange(offset int64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.outOfRangeLocked(offset)
+}
+
+func (p *Partition) outOfRangeLocked(offset int64) error {
 	return &OffsetRangeError{Topic: p.Topic(), Partition: p.Number(), Offset: offset, Start: p.logStart.Load(), End: p.mu.end}
 }
 
@@ -123,10 +139,12 @@ type reading struct {
 	limit int64 // 0: none
 }
 
-// messages yields the messages in [from, end) and returns the offset to go on
-// from. stopped: the loop was left, nothing may be yielded any more.
-func (r *reading) messages(ctx context.Context, from, end int64, yield func(codec.Message, error) bool) (to int64, stopped bool, err error) {
-	scan := r.p.scanFrom(from)
+// messages yields the messages from an offset to the end of the bounds and returns
+// the offset to go on from. stopped: the loop was left, nothing may be yielded any
+// more.
+func (r *reading) messages(ctx context.Context, from int64, bounds readBounds, yield func(codec.Message, error) bool) (to int64, stopped bool, err error) {
+	end := bounds.end
+	scan := r.p.scanFrom(from, bounds.cuts)
 	defer scan.close()
 	var m codec.Message
 	for scan.from < end {
@@ -162,7 +180,7 @@ func (r *reading) messages(ctx context.Context, from, end int64, yield func(code
 			return scan.from, false, err
 		}
 	}
-	return end, false, nil
+	return max(from, end), false, nil
 }
 
 // readError locates an error of Pebble's in the log.

@@ -57,6 +57,11 @@ func (db *DB) recover() error {
 	if err := db.loadCatalog(nextTopic); err != nil {
 		return err
 	}
+	if db.forgive { // what is lost was accepted: the next Open need not ask again
+		if err := db.writeMark(context.Background()); err != nil {
+			return err
+		}
+	}
 	return db.ringOnNewDefaults()
 }
 
@@ -71,12 +76,12 @@ func (db *DB) ringOnNewDefaults() error {
 	if maps.Equal(before, defaults) {
 		return nil
 	}
+	batch := db.pdb.NewBatch()
 	for _, t := range db.Topics() {
-		if err := db.ringTopic(t); err != nil {
+		if err := db.ringTopic(batch, t); err != nil {
 			return err
 		}
 	}
-	batch := db.pdb.NewBatch()
 	if err := db.setMeta(batch, metaDefaults, defaults); err != nil {
 		return err
 	}
@@ -139,6 +144,7 @@ func (db *DB) checkWatermark() error {
 			return loss
 		}
 		db.opts.Logger.Error("opened with data loss", "err", loss)
+		db.forgive = true
 	}
 	db.marked = mark{max(m.Seq, water.Seq), max(m.Acked, water.Acked)}
 	db.ackedBefore = db.marked.Acked
@@ -150,15 +156,15 @@ func (db *DB) checkWatermark() error {
 // maintenance goroutine, and after it Close, call it.
 func (db *DB) writeMark(ctx context.Context) error {
 	acked := db.ackedBefore + db.stats.commits.Load()
-	if acked == db.marked.Acked {
+	if acked == db.marked.Acked && !db.forgive {
 		return nil
 	}
-	m := mark{db.marked.Seq + 1, acked + 1} // the mark is a commit too
+	m := mark{db.marked.Seq + 1, acked}
 	batch := db.pdb.NewBatch()
 	if err := db.setMeta(batch, metaMark, m); err != nil {
 		return err
 	}
-	if err := db.commitSync(ctx, batch); err != nil {
+	if err := db.commitInternal(ctx, batch); err != nil {
 		return err
 	}
 	if err := db.water.Write(watermark{Seq: m.Seq, Acked: m.Acked}); err != nil {
@@ -166,7 +172,7 @@ func (db *DB) writeMark(ctx context.Context) error {
 		db.fence.Trip(err)
 		return db.failedErr()
 	}
-	db.marked = m
+	db.marked, db.forgive = m, false
 	return nil
 }
 

@@ -74,7 +74,8 @@ func (p *Partition) retainNowLocked(now codec.Timestamp) (*commit, Retained, err
 	if batch.Empty() {
 		return nil, r, batch.Close()
 	}
-	return p.queueLocked(batch), r, nil
+	cm, err := p.queueLocked(batch)
+	return cm, r, err
 }
 
 // broken fails the store: memory was changed for a batch that could not be
@@ -86,12 +87,14 @@ func (p *Partition) broken(err error) error {
 
 // queueLocked queues a batch that changed the partition, to be synced whatever
 // the durability mode.
-func (p *Partition) queueLocked(batch *pebble.Batch) *commit {
-	cm := newCommit(batch)
+func (p *Partition) queueLocked(batch *pebble.Batch) (*commit, error) {
+	cm := p.db.newCommit(batch)
 	cm.sync = true
 	cm.addEndLocked(p)
-	p.db.committer.enqueue(cm)
-	return cm
+	if err := p.db.committer.enqueue(cm); err != nil {
+		return nil, p.broken(err)
+	}
+	return cm, nil
 }
 
 // planRetention says what retainInto would do, with the disk space it frees.
@@ -165,7 +168,7 @@ func (p *Partition) dropSegmentsLocked(batch *pebble.Batch, n int, start int64) 
 	low, high := p.mu.segments[0].Base, p.mu.segments[n].Base
 	logLow := max(low, p.logStart.Load()) // below it DeleteBefore was
 	p.logStart.Store(start)
-	p.mu.segments = slices.Clone(p.mu.segments[n:])
+	p.setSegmentsLocked(slices.Clone(p.mu.segments[n:]))
 	p.mu.state.LogStart = start
 	ranges := []keys.Range{
 		keys.LogRange(p.id.Companion(), low, high),
@@ -178,7 +181,10 @@ func (p *Partition) dropSegmentsLocked(batch *pebble.Batch, n int, start int64) 
 	if err := deleteRanges(batch, ranges); err != nil {
 		return err
 	}
-	return p.setState(batch)
+	if err := p.setState(batch); err != nil {
+		return err
+	}
+	return p.scheduleLocked(batch) // the segments that are first now may be due earlier
 }
 
 func deleteRanges(batch *pebble.Batch, ranges []keys.Range) error {

@@ -12,8 +12,10 @@ type entryScan struct {
 	it    *iterator
 	bytes int64           // read from it
 	since codec.Timestamp // when it was made
-	cuts  uint64          // of the partition when the scan began
+	cuts  uint64          // of the partition when the scan was decided on
 	entry codec.Entry
+	// damaged: the current entry cannot be read; the scan can go on after it.
+	damaged bool
 	// from is where the scan goes on: the offset after the current entry.
 	from   int64
 	cursor codec.Cursor
@@ -26,9 +28,11 @@ const (
 	maxIterAge   = 5000 // ms
 )
 
-// scanFrom returns a scan of the entries that end at or after from.
-func (p *Partition) scanFrom(from int64) *entryScan {
-	return &entryScan{p: p, from: from, cuts: p.cuts.Load()}
+// scanFrom returns a scan of the entries that end at or after from. It ends with
+// an *OffsetRangeError once the log was cut since the cuts given were counted:
+// count them before deciding what to scan.
+func (p *Partition) scanFrom(from int64, cuts uint64) *entryScan {
+	return &entryScan{p: p, from: from, cuts: cuts}
 }
 
 // next moves to the next entry; false with a nil error is the end of what Pebble
@@ -55,6 +59,7 @@ func (s *entryScan) next() (bool, error) {
 	}
 	s.from = offset + 1
 	s.entry, err = codec.ParseEntry(s.it.key, s.it.value)
+	s.damaged = err != nil
 	if err != nil {
 		return false, s.p.corrupt(offset, err)
 	}
@@ -71,6 +76,9 @@ func (s *entryScan) reopen() error {
 		return err
 	}
 	s.it, s.bytes, s.since = it, 0, s.p.db.now()
+	if s.p.topic.dropped.Load() {
+		return ErrUnknownTopic
+	}
 	if s.from < s.p.logStart.Load() || s.cuts != s.p.cuts.Load() {
 		return s.p.outOfRange(s.from)
 	}

@@ -45,7 +45,7 @@ func (p *Partition) offsetFor(ctx context.Context, ts codec.Timestamp) (Position
 }
 
 func (p *Partition) searchOnce(ctx context.Context, ts codec.Timestamp) (Position, error) {
-	end, err := p.searchBounds(ctx)
+	bounds, err := p.searchBounds(ctx)
 	if err != nil {
 		return Position{}, err
 	}
@@ -53,13 +53,13 @@ func (p *Partition) searchOnce(ctx context.Context, ts codec.Timestamp) (Positio
 	for {
 		seg, ok := p.segmentAfter(base, func(s *retention.Segment) bool { return s.MaxTimestamp >= ts })
 		if !ok {
-			return Position{Offset: end, Timestamp: codec.NoTimestamp}, nil
+			return Position{Offset: bounds.end, Timestamp: codec.NoTimestamp}, nil
 		}
 		from, err := p.searchStart(&seg, ts)
 		if err != nil {
 			return Position{}, err
 		}
-		pos, err := p.firstAtOrAfter(&seg, from, end, ts)
+		pos, err := p.firstAtOrAfter(&seg, from, bounds, ts)
 		if err != nil || pos.Found {
 			return pos, err
 		}
@@ -68,7 +68,7 @@ func (p *Partition) searchOnce(ctx context.Context, ts codec.Timestamp) (Positio
 }
 
 // searchBounds returns the end of what a search may find.
-func (p *Partition) searchBounds(ctx context.Context) (end int64, err error) {
+func (p *Partition) searchBounds(ctx context.Context) (readBounds, error) {
 	return p.readBounds(ctx, p.logStartOrZero(), ReadOptions{})
 }
 
@@ -124,6 +124,11 @@ func (p *Partition) searchStart(seg *retention.Segment, ts codec.Timestamp) (int
 	return seg.Base, nil
 }
 
+// afterTimestamp returns the key after the row of a timestamp in a segment.
+func (p *Partition) afterTimestamp(base int64, ts codec.Timestamp) []byte {
+	return append(keys.AppendTimestamp(nil, p.id, base, int64(ts)), 0)
+}
+
 // timestampRow moves the iterator and returns the row it stands on, false if
 // there is none or it is damaged. A damaged row is logged: it can be rebuilt.
 func (p *Partition) timestampRow(it *iterator, m move, key []byte) (retention.IndexRow, bool, error) {
@@ -141,11 +146,12 @@ func (p *Partition) timestampRow(it *iterator, m move, key []byte) (retention.In
 
 // firstAtOrAfter scans the segment from an offset for the first timestamp at or
 // after ts.
-func (p *Partition) firstAtOrAfter(seg *retention.Segment, from, end int64, ts codec.Timestamp) (Position, error) {
+func (p *Partition) firstAtOrAfter(seg *retention.Segment, from int64, bounds readBounds, ts codec.Timestamp) (Position, error) {
+	end := bounds.end
 	if seg.Sealed {
 		end = min(end, seg.End)
 	}
-	scan := p.scanFrom(max(from, p.logStart.Load()))
+	scan := p.scanFrom(max(from, p.logStart.Load()), bounds.cuts)
 	defer scan.close()
 	from = scan.from
 	var m codec.Message
@@ -180,21 +186,38 @@ func (p *Partition) MaxTimestamp(ctx context.Context) (Position, error) {
 }
 
 func (p *Partition) maxTimestamp(ctx context.Context) (Position, error) {
-	if _, err := p.searchBounds(ctx); err != nil {
+	for {
+		pos, err := p.newestOnce(ctx)
+		if !errors.Is(err, ErrOffsetRange) || ctx.Err() != nil {
+			return pos, err
+		}
+	}
+}
+
+func (p *Partition) newestOnce(ctx context.Context) (Position, error) {
+	if err := p.ready(); err != nil {
+		return Position{}, err
+	}
+	if err := p.drained(ctx); err != nil && !errors.Is(err, ErrFailed) { // the pair must be of one readable message
+		return Position{}, err
+	}
+	bounds, err := p.searchBounds(ctx)
+	if err != nil {
 		return Position{}, err
 	}
 	seg, ok := p.newestSegment()
 	if !ok {
-		return Position{Offset: p.readable.Load(), Timestamp: codec.NoTimestamp}, nil
+		return Position{Offset: bounds.end, Timestamp: codec.NoTimestamp}, nil
 	}
-	err := p.drained(ctx) // the pair must be of one readable message
-	if err != nil && !errors.Is(err, ErrFailed) {
+	from, err := p.searchStart(&seg, seg.MaxTimestamp)
+	if err != nil {
 		return Position{}, err
 	}
-	if start := p.logStart.Load(); seg.MaxOffset < start || seg.MaxOffset >= p.readable.Load() {
-		return p.newestAfter(start)
+	pos, err := p.firstAtOrAfter(&seg, from, bounds, seg.MaxTimestamp)
+	if err != nil || pos.Found {
+		return pos, err
 	}
-	return p.firstAtOrAfter(&seg, seg.Base, p.readable.Load(), seg.MaxTimestamp)
+	return p.newestOfAll(ctx, bounds)
 }
 
 // newestSegment returns the first segment with the largest timestamp.
@@ -210,17 +233,33 @@ func (p *Partition) newestSegment() (newest retention.Segment, ok bool) {
 	return newest, ok
 }
 
-// newestAfter finds the largest timestamp by scanning from the log start: only
-// where the log start cut the newest message off its segment, or the store failed
-// before it became durable.
-func (p *Partition) newestAfter(start int64) (Position, error) {
-	best := Position{Offset: p.readable.Load(), Timestamp: codec.NoTimestamp}
-	for m, err := range p.Read(context.Background(), start, ReadOptions{}) {
-		if err != nil {
-			return Position{}, err
+// newestOfAll finds the largest timestamp by looking at every entry: only where
+// the log start cut the newest message off its segment, or the store failed before
+// it became durable.
+func (p *Partition) newestOfAll(ctx context.Context, bounds readBounds) (Position, error) {
+	best := Position{Offset: bounds.end, Timestamp: codec.NoTimestamp}
+	scan := p.scanFrom(p.logStart.Load(), bounds.cuts)
+	defer scan.close()
+	start := scan.from
+	var m codec.Message
+	for scan.from < bounds.end {
+		ok, err := scan.next()
+		if err != nil || !ok {
+			return best, err
 		}
-		if m.Timestamp > best.Timestamp {
-			best = Position{m.Offset, m.Timestamp, true}
+		if scan.entry.MaxTimestamp <= best.Timestamp {
+			continue
+		}
+		if err := errors.Join(ctx.Err(), scan.open()); err != nil {
+			return best, err
+		}
+		for scan.cursor.Next(&m) {
+			if m.Timestamp > best.Timestamp && m.Offset >= start && m.Offset < bounds.end {
+				best = Position{m.Offset, m.Timestamp, true}
+			}
+		}
+		if err := scan.damage(); err != nil {
+			return best, err
 		}
 	}
 	return best, nil

@@ -21,6 +21,15 @@ func (p *Partition) Segments() ([]retention.Segment, error) {
 	return append([]retention.Segment(nil), p.mu.segments...), nil
 }
 
+// setSegmentsLocked replaces the segments.
+func (p *Partition) setSegmentsLocked(segments []retention.Segment) {
+	p.mu.segments = segments
+	p.mu.bytes = 0
+	for i := range segments {
+		p.mu.bytes += segments[i].Bytes
+	}
+}
+
 // Roll seals the active segment and begins a new one at the log's end. Rolling
 // an empty segment does nothing. The roll is on stable storage when Roll returns.
 func (p *Partition) Roll(ctx context.Context) error {
@@ -30,7 +39,11 @@ func (p *Partition) Roll(ctx context.Context) error {
 	p.lockShared()
 	cm, err := p.rollNowLocked()
 	p.unlockShared()
-	if err == nil && cm != nil {
+	switch {
+	case err != nil:
+	case cm == nil:
+		err = p.drained(ctx) // somebody else's roll may still be on its way
+	default:
 		err = p.db.wait(ctx, cm)
 	}
 	return p.wrap("roll", err)
@@ -48,14 +61,13 @@ func (p *Partition) rollNowLocked() (*commit, error) {
 	if err == nil {
 		err = p.setSegment(batch, p.activeLocked())
 	}
-	if err != nil {
-		p.db.fence.Trip(err) // memory and batch may disagree now
-		return nil, p.db.failedErr()
+	if err == nil {
+		err = p.scheduleLocked(batch)
 	}
-	cm := newCommit(batch)
-	cm.sync = true
-	p.db.committer.enqueue(cm)
-	return cm, nil
+	if err != nil {
+		return nil, p.broken(err)
+	}
+	return p.queueLocked(batch)
 }
 
 // TimeIndex yields the rows of the partition's time index in offset order, as

@@ -117,7 +117,7 @@ func TestFetchHardLimitCutsInsideAFrame(t *testing.T) {
 	}
 }
 
-// AppendFetch returns what Fetch does, behind what dst held.
+// AppendFetch appends what Fetch returns to the caller's buffer.
 func TestAppendFetchExtendsTheCallersBuffer(t *testing.T) {
 	s := newStore(t)
 	p := s.log(engine.TopicConfig{})
@@ -125,9 +125,15 @@ func TestAppendFetchExtendsTheCallersBuffer(t *testing.T) {
 	dst := append(make([]byte, 0, 1<<12), "before"...)
 	res, err := p.AppendFetch(t.Context(), dst, 0, engine.FetchOptions{})
 	require.NoError(t, err)
-	require.Equal(t, fetchAll(t, p, 0), res.Set)
-	require.Equal(t, "before", string(dst))
-	require.Equal(t, res.Set, dst[:cap(dst)][6:6+len(res.Set)], "the caller's buffer has room")
+	require.Equal(t, append([]byte("before"), fetchAll(t, p, 0)...), res.Set)
+	require.Same(t, &dst[0], &res.Set[0], "the caller's buffer has room")
+	res, err = p.AppendFetch(t.Context(), dst, 4, engine.FetchOptions{})
+	require.NoError(t, err)
+	require.Equal(t, "before", string(res.Set), "at the end nothing is appended")
+	res, err = p.AppendFetch(t.Context(), dst, 0, engine.FetchOptions{MaxBytes: 40, HardLimit: true})
+	require.NoError(t, err)
+	require.Equal(t, append([]byte("before"), fetchAll(t, p, 0)[:40]...), res.Set)
+	require.EqualValues(t, 1, res.Next)
 }
 
 // A read may stop at a number of messages and before an offset.

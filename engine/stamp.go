@@ -38,7 +38,7 @@ func (p *Partition) stampLocked(prep *prepared, now codec.Timestamp) (stamped, e
 	if base > maxOffset-1-prep.messages {
 		return stamped{}, codec.Errorf(codec.CodeRecordListTooLarge, "offsets are exhausted")
 	}
-	largest := prep.max
+	largest := prep.largest
 	if prep.clocked() {
 		largest = max(now, 0)
 	}
@@ -99,7 +99,7 @@ func (p *Partition) applyLocked(batch *pebble.Batch, st stamped) error {
 	}
 	active := p.activeLocked()
 	fresh := active.Entries == 0
-	before := active.StoredBytes
+	before, wireBefore := active.StoredBytes, active.Bytes
 	interval := p.topic.settings().indexIntervalBytes
 	for i := range st.entries {
 		row, due := active.Add(st.entries[i].appended(st.clock), interval)
@@ -111,13 +111,16 @@ func (p *Partition) applyLocked(batch *pebble.Batch, st stamped) error {
 		}
 	}
 	p.mu.end = active.End
-	if !fresh && before/segmentRowInterval == active.StoredBytes/segmentRowInterval {
-		return nil
+	p.mu.bytes += active.Bytes - wireBefore
+	if fresh || before/segmentRowInterval != active.StoredBytes/segmentRowInterval {
+		if err := p.setSegment(batch, active); err != nil {
+			return err
+		}
 	}
-	if err := p.setSegment(batch, active); err != nil {
-		return err
+	if fresh || p.dueSoonerLocked() {
+		return p.scheduleLocked(batch)
 	}
-	return p.scheduleLocked(batch)
+	return nil
 }
 
 func (e *preparedEntry) appended(clock codec.Timestamp) retention.Appended {
@@ -166,11 +169,11 @@ func (p *Partition) setSegment(batch *pebble.Batch, s *retention.Segment) error 
 // where it is replicated and truncated like a message, and the timestamp
 // keyspace, where a search finds it.
 func (p *Partition) setIndexRow(batch *pebble.Batch, row retention.IndexRow) error {
-	var key [keys.LogSize]byte
-	k := keys.AppendLog(key[:0], p.id.Companion(), row.Offset)
-	if err := batch.Set(k, codec.AppendIndexRow(nil, k, row), nil); err != nil {
+	var keyBuf, valueBuf [64]byte // larger than any key or row: nothing is allocated
+	key := keys.AppendLog(keyBuf[:0], p.id.Companion(), row.Offset)
+	if err := batch.Set(key, codec.AppendIndexRow(valueBuf[:0], key, row), nil); err != nil {
 		return err
 	}
-	tk := keys.AppendTimestamp(nil, p.id, row.Base, int64(row.Timestamp))
-	return batch.Set(tk, codec.AppendTimestampRow(nil, tk, row), nil)
+	key = keys.AppendTimestamp(keyBuf[:0], p.id, row.Base, int64(row.Timestamp))
+	return batch.Set(key, codec.AppendTimestampRow(valueBuf[:0], key, row), nil)
 }

@@ -29,7 +29,7 @@ func (p *Partition) truncateTo(ctx context.Context, offset int64) error {
 		switch {
 		case offset < 0:
 			return nil, p.outOfRange(offset)
-		case offset < p.logStart.Load() || offset < p.mu.segments[0].Base:
+		case offset <= p.logStart.Load() || offset < p.mu.segments[0].Base: // nothing is left
 			return p.resetNow(offset)
 		case offset >= p.mu.end:
 			return nil, nil
@@ -85,7 +85,7 @@ func (p *Partition) resetNow(offset int64) (*commit, error) {
 	if err := p.resetInto(batch, offset); err != nil {
 		return nil, p.broken(err)
 	}
-	return p.queueLocked(batch), nil
+	return p.queueLocked(batch)
 }
 
 func (p *Partition) resetInto(batch *pebble.Batch, offset int64) error {
@@ -95,13 +95,10 @@ func (p *Partition) resetInto(batch *pebble.Batch, offset int64) error {
 	}
 	p.cutLocked(offset)
 	p.logStart.Store(offset)
-	p.mu.segments = []retention.Segment{retention.NewSegment(offset)}
+	p.setSegmentsLocked([]retention.Segment{retention.NewSegment(offset)})
 	p.mu.state.LogStart, p.mu.state.Floor = offset, offset
 	if err := p.setSegment(batch, p.activeLocked()); err != nil {
 		return err
-	}
-	if p.mu.state.Due != retention.Never {
-		return p.setAlarmLocked(batch, retention.Never) // writes the state too
 	}
 	return p.setState(batch)
 }
@@ -111,16 +108,16 @@ func (p *Partition) cutLocked(end int64) {
 	p.mu.cutAt = end
 	p.cuts.Add(1)
 	p.mu.end = end
+	p.readable.Store(min(p.readable.Load(), end)) // drained: nothing queued before raises it again
 }
 
 // cutBelow reports whether a cut since the cuts counted before reached below an
-// offset, and counts anew. Of several cuts only the last is known: they count as
-// one that did.
-func (p *Partition) cutBelow(offset int64, before uint64) (below bool, cuts uint64) {
+// offset. Of several cuts only the last is known: they count as one that did.
+func (p *Partition) cutBelow(offset int64, before uint64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	cuts = p.cuts.Load()
-	return cuts > before+1 || cuts > before && p.mu.cutAt < offset, cuts
+	cuts := p.cuts.Load()
+	return cuts > before+1 || cuts > before && p.mu.cutAt < offset
 }
 
 // tailRanges is all rows from a segment base on.
@@ -152,7 +149,7 @@ func (p *Partition) truncateNow(offset int64) (*commit, error) {
 	if err := cut.write(batch, n); err != nil {
 		return nil, p.broken(err)
 	}
-	return p.queueLocked(batch), nil
+	return p.queueLocked(batch)
 }
 
 // truncation is one cut: what stays of the segment it falls into, and of the
@@ -161,7 +158,8 @@ type truncation struct {
 	p       *Partition
 	offset  int64
 	segment retention.Segment // becomes what is left of it
-	tail    *codec.Filtered   // what is left of the entry that spans the cut
+	oldBase int64
+	tail    *codec.Filtered // what is left of the entry that spans the cut
 	// subtract: sums are the segment's less what goes.
 	subtract bool
 }
@@ -187,11 +185,14 @@ func (t *truncation) read() error {
 	if err := t.count(&kept, from, old.End); err != nil {
 		return err
 	}
+	if t.tail != nil && kept.Entries == 1 {
+		kept.FirstTimestamp = t.tail.Stamp.Timestamp
+	}
 	if kept.Entries == 0 {
-		kept = retention.NewSegment(old.Base) // starts fresh (SPEC 5.3.10)
+		kept = retention.NewSegment(t.offset) // starts fresh (SPEC 5.3.10)
 	}
 	kept.End = t.offset
-	t.segment = kept
+	t.oldBase, t.segment = old.Base, kept
 	return nil
 }
 
@@ -222,14 +223,22 @@ func (t *truncation) keepRows(kept *retention.Segment) (from int64, err error) {
 
 // count goes over the entries of the segment from an offset on.
 func (t *truncation) count(kept *retention.Segment, from, end int64) error {
-	scan := t.p.scanFrom(max(from, t.p.logStart.Load()))
+	scan := t.p.scanFrom(max(from, t.p.logStart.Load()), t.p.cuts.Load())
 	defer scan.close()
 	for scan.from < end {
 		ok, err := scan.next()
-		if err != nil || !ok {
-			return err
+		if !ok && err == nil {
+			return nil
 		}
-		a := appendedOf(&scan.entry, len(scan.it.value))
+		var a retention.Appended
+		switch {
+		case scan.damaged: // counts as when it was loaded; above the cut it just goes
+			a = damagedAppended(scan.from-1, kept.LastAppend, len(scan.it.value))
+		case err != nil:
+			return err
+		default:
+			a = appendedOf(&scan.entry, len(scan.it.value))
+		}
 		if a.Last < t.offset {
 			t.keep(kept, a, !t.subtract)
 			continue
@@ -240,8 +249,10 @@ func (t *truncation) count(kept *retention.Segment, from, end int64) error {
 			kept.Messages -= a.Messages
 			kept.Entries--
 		}
-		if err := t.split(scan, kept); err != nil {
-			return err
+		if err == nil {
+			if err := t.split(scan, kept); err != nil {
+				return err
+			}
 		}
 		if !t.subtract {
 			return nil
@@ -301,16 +312,18 @@ func (t *truncation) split(scan *entryScan, kept *retention.Segment) error {
 // write carries the cut out: segment n becomes the active one.
 func (t *truncation) write(batch *pebble.Batch, n int) error {
 	p := t.p
-	base := t.segment.Base
+	rowsFrom := t.offset
+	times := keys.TimestampRange(p.id, t.oldBase, maxOffset)
+	if t.segment.Empty() { // no row of it may stay
+		rowsFrom = t.oldBase
+	} else {
+		times.Start = p.afterTimestamp(t.oldBase, t.segment.IndexedTimestamp)
+	}
 	ranges := []keys.Range{
 		keys.LogRange(p.id, t.offset, maxOffset),
-		keys.LogRange(p.id.Companion(), t.offset, maxOffset),
-		keys.SegmentRange(p.id, base+1, maxOffset),
-		keys.TimestampRange(p.id, base+1, maxOffset),
-		{
-			Start: keys.AppendTimestamp(nil, p.id, base, int64(t.segment.IndexedTimestamp)+1),
-			End:   keys.TimestampRange(p.id, base, base+1).End,
-		},
+		keys.LogRange(p.id.Companion(), rowsFrom, maxOffset),
+		keys.SegmentRange(p.id, t.oldBase, maxOffset),
+		times,
 	}
 	if err := deleteRanges(batch, ranges); err != nil {
 		return err
@@ -321,7 +334,7 @@ func (t *truncation) write(batch *pebble.Batch, n int) error {
 		}
 	}
 	p.cutLocked(t.offset)
-	p.mu.segments = append(slices.Clone(p.mu.segments[:n]), t.segment)
+	p.setSegmentsLocked(append(slices.Clone(p.mu.segments[:n]), t.segment))
 	p.mu.state.Floor = t.offset
 	if err := p.setSegment(batch, p.activeLocked()); err != nil {
 		return err

@@ -1,0 +1,149 @@
+package enginetest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cairnlog/cairn/codec"
+	"github.com/cairnlog/cairn/engine"
+)
+
+// Tick moves the clock, also backwards.
+type Tick struct{ By int64 }
+
+// Run implements Op.
+func (o Tick) Run(_ context.Context, s *Store) error {
+	s.SetClock(max(0, s.Model.Now+codec.Timestamp(o.By)))
+	return nil
+}
+
+// Alter replaces a topic's settings.
+type Alter struct {
+	Topic  int
+	Config engine.TopicConfig
+	// KeepInterval leaves the index interval as it is.
+	KeepInterval bool
+}
+
+// String shows what differs from the defaults.
+func (o Alter) String() string {
+	return fmt.Sprintf("topic %d to %v, keep interval %t", o.Topic, o.Config.Settings(), o.KeepInterval)
+}
+
+// Run implements Op.
+func (o Alter) Run(_ context.Context, s *Store) error {
+	t := s.Model.Topics[o.Topic%len(s.Model.Topics)]
+	n := o.Topic % len(s.Model.Topics)
+	config := o.Config
+	config.Partitions = t.Config.Partitions
+	if o.KeepInterval {
+		config.IndexIntervalBytes = t.Config.IndexIntervalBytes
+	}
+	return s.mutate(true, func(m *Model) { m.Topics[n].Config = config }, func() error {
+		return s.DB.AlterTopic(t.Name, config)
+	})
+}
+
+// Sync forces everything to disk.
+type Sync struct{}
+
+// Run implements Op.
+func (Sync) Run(ctx context.Context, s *Store) error {
+	return s.mutate(true, func(*Model) {}, func() error { return s.DB.Sync(ctx) })
+}
+
+// Maintain runs the maintenance of the whole store once: what is due must be due
+// by its alarm too.
+type Maintain struct{}
+
+// Run implements Op.
+func (Maintain) Run(ctx context.Context, s *Store) error {
+	next := s.Model.Clone()
+	var want engine.Retained
+	rolled := 0
+	for _, t := range next.Topics {
+		for _, l := range t.Logs {
+			r := l.Retain(t.Config, next.Now)
+			if r.Rolled {
+				rolled++
+			}
+			want.Segments += r.Segments
+			want.ByTime += r.ByTime
+			want.BySize += r.BySize
+			want.ByLogStart += r.ByLogStart
+			want.Messages += r.Messages
+			want.WireBytes += r.WireBytes
+		}
+	}
+	s.attempt(next)
+	got, err := s.DB.MaintainOnce(ctx, time.UnixMilli(int64(next.Now)))
+	if err != nil {
+		return err
+	}
+	s.acknowledge(next, rolled > 0 || want.Segments > 0)
+	if got.Rolled != rolled {
+		return fmt.Errorf("maintenance rolled %d, want %d", got.Rolled, rolled)
+	}
+	return sameRetained(got.Removed, want)
+}
+
+// Recreate deletes a topic and makes another one of the same name.
+type Recreate struct {
+	Topic  int
+	Config engine.TopicConfig
+}
+
+// String shows what differs from the defaults.
+func (o Recreate) String() string { return fmt.Sprintf("topic %d as %v", o.Topic, o.Config.Settings()) }
+
+// Run implements Op.
+func (o Recreate) Run(ctx context.Context, s *Store) error {
+	n := o.Topic % len(s.Model.Topics)
+	name := s.Model.Topics[n].Name
+	err := s.mutate(true, func(m *Model) { m.Topics = slices.Delete(m.Topics, n, n+1) }, func() error {
+		return s.DB.DeleteTopic(ctx, name)
+	})
+	if err != nil {
+		return err
+	}
+	return s.CreateTopic(name, o.Config)
+}
+
+// Reopen closes the store and opens it again.
+type Reopen struct{}
+
+// Run implements Op.
+func (Reopen) Run(_ context.Context, s *Store) error {
+	if err := s.Close(); err != nil {
+		return err
+	}
+	return s.Open()
+}
+
+// Look reads, fetches and searches at one place.
+type Look struct {
+	Log   int
+	From  int // counted round and round
+	Read  engine.ReadOptions
+	Fetch engine.FetchOptions
+	Time  Instant
+}
+
+// Run implements Op.
+func (o Look) Run(ctx context.Context, s *Store) error {
+	p, err := s.at(o.Log)
+	if err != nil {
+		return err
+	}
+	from := p.Start + int64(o.From)%(p.End()-p.Start+1)
+	if err := CheckRead(ctx, p.Partition, p.Log, from, o.Read); err != nil {
+		return err
+	}
+	if _, err := CheckFetch(ctx, p.Partition, p.Log, from, o.Fetch); err != nil {
+		return err
+	}
+	ts := max(0, Draft{Time: o.Time}.message(s).Timestamp)
+	return CheckListOffset(ctx, p.Partition, p.Log, p.config, ts)
+}

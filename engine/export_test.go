@@ -1,0 +1,81 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/cairnlog/cairn/keys"
+)
+
+// TestKeys gives tests outside the package the ids they need to find a
+// partition's rows in the Pebble store underneath.
+func (p *Partition) TestKeys() keys.Partition { return p.id }
+
+// Recompressions is how many wrappers were compressed again.
+func (db *DB) Recompressions() uint64 { return db.stats.recompressions.Load() }
+
+// Inflations is how many wrappers were opened.
+func (db *DB) Inflations() uint64 { return db.stats.inflations.Load() }
+
+// Flush makes Pebble write a table in the background.
+func (db *DB) Flush() error {
+	_, err := db.pdb.AsyncFlush()
+	return err
+}
+
+// OpenIterators is how many Pebble iterators are open.
+func (db *DB) OpenIterators() int {
+	db.iters.mu.Lock()
+	defer db.iters.mu.Unlock()
+	return len(db.iters.open)
+}
+
+// StartAt makes an unused partition begin at an offset, as a log does whose
+// head is gone.
+func (p *Partition) StartAt(t testing.TB, offset int64) {
+	t.Helper()
+	if p.loaded.Load() {
+		t.Fatal("partition is in use")
+	}
+	row, err := encodeRow(&partitionState{Version: stateVersion, LogStart: offset, Floor: offset})
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch := p.db.pdb.NewBatch()
+	if err := batch.Set(keys.AppendState(nil, p.id), row, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.db.commitSync(context.Background(), batch); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// MetaRow returns a meta row as Pebble stores it.
+func MetaRow(name string, v any) (key, value []byte, err error) {
+	value, err = encodeRow(v)
+	return keys.AppendMeta(nil, name), value, err
+}
+
+// EncodeRow is how the store's own rows are encoded.
+func EncodeRow(row any) ([]byte, error) { return encodeRow(row) }
+
+// QuietLogger is for Pebble stores opened without the engine.
+var QuietLogger pebble.Logger = quiet{}
+
+// OpenRaw opens the Pebble store underneath a closed store.
+func OpenRaw(dir string, opts Options) (*pebble.DB, error) {
+	pdb, err := pebble.Open(dir, &pebble.Options{FS: opts.withDefaults().FS, FormatMajorVersion: pebbleFormat, Logger: QuietLogger})
+	if err != nil {
+		return nil, fmt.Errorf("open raw: %w", err)
+	}
+	return pdb, nil
+}
+
+type quiet struct{}
+
+func (quiet) Infof(string, ...any)              {}
+func (quiet) Errorf(string, ...any)             {}
+func (quiet) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
