@@ -64,7 +64,7 @@ func (p *Partition) AppendSet(ctx context.Context, msgs []codec.Message, o Appen
 	if err != nil {
 		return emptyReceipt, p.wrap("append", err)
 	}
-	if err := p.db.awaitCommit(ctx, pending.commit); err != nil {
+	if err := p.topic.db.awaitCommit(ctx, pending.commit); err != nil {
 		return emptyReceipt, p.wrap("append", err)
 	}
 	return pending.receipt, nil
@@ -100,7 +100,7 @@ func (w *Pending) Wait(ctx context.Context) (Receipt, error) {
 	if w.commit == nil {
 		return w.receipt, nil
 	}
-	if err := w.partition.db.awaitCommit(ctx, w.commit); err != nil {
+	if err := w.partition.topic.db.awaitCommit(ctx, w.commit); err != nil {
 		return emptyReceipt, w.partition.wrap("append", err)
 	}
 	w.commit = nil
@@ -141,22 +141,24 @@ func (p *Partition) submit(ctx context.Context, msgs []codec.Message, o AppendOp
 // offset is known: v0 wrappers, which are compressed under the append lock as
 // Kafka's leader does it.
 func (p *Partition) submitAt(ctx context.Context, size int64, prepare func(base int64) (*prepared, error)) (Pending, error) {
-	db := p.db
+	db := p.topic.db
 	admitted, err := db.admit(ctx, size)
 	if err != nil {
 		return Pending{}, err
 	}
-	pending, err := p.prepareAndAppend(prepare, admitted)
+	pending, err := p.prepareAndAppend(ctx, prepare, admitted)
 	if err != nil {
 		db.gate.release(admitted)
 	}
 	return pending, err
 }
 
-func (p *Partition) prepareAndAppend(prepare func(base int64) (*prepared, error), admitted int64) (Pending, error) {
-	db := p.db
-	p.lockShared()
-	defer p.unlockShared()
+func (p *Partition) prepareAndAppend(ctx context.Context, prepare func(base int64) (*prepared, error), admitted int64) (Pending, error) {
+	db := p.topic.db
+	if err := p.lockChange(ctx); err != nil {
+		return Pending{}, err
+	}
+	defer p.mu.Unlock()
 	prep, err := prepare(p.mu.end)
 	if err != nil {
 		return Pending{}, err
@@ -176,7 +178,7 @@ func (p *Partition) appendable(ctx context.Context) error {
 	if err := p.ready(); err != nil {
 		return err
 	}
-	if err := p.db.writable(); err != nil {
+	if err := p.topic.db.writable(); err != nil {
 		return err
 	}
 	return ctx.Err()
@@ -185,15 +187,17 @@ func (p *Partition) appendable(ctx context.Context) error {
 // submitPrepared stamps and applies a prepared set under the append lock and
 // queues it for the disk. It owns prep.
 func (p *Partition) submitPrepared(ctx context.Context, prep *prepared) (Pending, error) {
-	db := p.db
+	db := p.topic.db
 	admitted, err := db.admit(ctx, prep.stored)
 	if err != nil {
 		prep.discard()
 		return Pending{}, err
 	}
-	p.lockShared()
-	pending, err := p.appendLocked(prep, admitted)
-	p.unlockShared()
+	pending := Pending{}
+	if err = p.lockChange(ctx); err == nil {
+		pending, err = p.appendLocked(prep, admitted)
+		p.mu.Unlock()
+	}
 	if err != nil {
 		db.gate.release(admitted)
 		prep.discard()
@@ -218,7 +222,7 @@ func (db *DB) admit(ctx context.Context, size int64) (int64, error) {
 
 // appendLocked is the part of an append under the lock: memory only.
 func (p *Partition) appendLocked(prep *prepared, admitted int64) (Pending, error) {
-	db := p.db
+	db := p.topic.db
 	if err := p.writableLocked(); err != nil {
 		return Pending{}, err
 	}

@@ -384,8 +384,7 @@ func TestCloseAfterCrashWritesTheClosingRow(t *testing.T) {
 // Close ends what the store runs: everything when nothing has failed, readers and
 // appends in flight included (CASES P07).
 func TestCloseLeavesNoGoroutine(t *testing.T) {
-	before := enginetest.Leaked()
-	require.Empty(t, before)
+	before := enginetest.Running()
 	db, err := engine.Open("db", engine.Options{FS: vfs.NewMem(), Durability: engine.SyncEvery(time.Millisecond)})
 	require.NoError(t, err)
 	topic, err := db.CreateTopic("t", engine.TopicConfig{})
@@ -408,5 +407,5 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 	}
 	require.NoError(t, db.Close())
 	require.ErrorIs(t, <-followed, engine.ErrClosed)
-	require.Empty(t, enginetest.Leaked())
+	require.Empty(t, enginetest.Leaked(before))
 }

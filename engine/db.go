@@ -35,15 +35,19 @@ type DB struct {
 	commits    sync.Pool // of *commit
 	gate       gate
 	maintainer *maintainer
+	reclaimer  *reclaimer
 	catalog    catalog
 	stats      counters
 
 	// activePartitions counts the partitions appended to since Open; it decides
 	// where tables are cut.
 	activePartitions atomic.Int64
+	opened           atomic.Bool // Pebble's recovery is over
 
 	maintaining sync.Mutex // one maintenance run at a time
-	status      struct {
+	// tombstoneFlushes counts the flushes of the present run.
+	tombstoneFlushes int
+	status           struct {
 		sync.Mutex
 		MaintenanceStatus
 		failing map[keys.Partition]error
@@ -116,6 +120,7 @@ func (db *DB) open() (err error) {
 	if err := db.recover(); err != nil {
 		return err
 	}
+	db.reclaimer = startReclaimer(db)
 	db.maintainer = startMaintainer(db)
 	return nil
 }
@@ -138,6 +143,7 @@ func (db *DB) openPebble() error {
 	})
 	if err == nil {
 		db.pdb = <-opened
+		db.opened.Store(true)
 	}
 	if err != nil && pebble.IsCorruptionError(err) {
 		return &CorruptionError{Offset: -1, Err: err}
@@ -275,9 +281,10 @@ func (db *DB) Close() error {
 		errs = append(errs, db.writeClosing())
 	}
 	db.committer.stop()
+	db.reclaimer.stop()
 	db.iters.closeAll()
 	if !db.hasFailed() {
-		errs = append(errs, db.unlessFailed(db.pdb.Close))
+		errs = append(errs, db.unlessFailed(db.flushAndClose))
 	}
 	errs = append(errs, db.closeWatermark(), db.releaseLock())
 	if err := errors.Join(errs...); err != nil {
@@ -304,6 +311,19 @@ func (db *DB) writeClosing() error {
 		db.fence.Trip(fmt.Errorf("close: writes stall: %w", err))
 	}
 	return err
+}
+
+// flushAndClose leaves nothing in the log for the next Open to replay. A flush
+// that fails for a full disk is no loss: the log has it all.
+func (db *DB) flushAndClose() error {
+	flushed, err := db.pdb.AsyncFlush()
+	if err == nil {
+		select {
+		case <-flushed:
+		case <-time.After(closeTimeout):
+		}
+	}
+	return errors.Join(err, db.pdb.Close())
 }
 
 // now reads the store's clock in message time.

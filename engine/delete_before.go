@@ -42,15 +42,17 @@ func (p *Partition) deleteBefore(ctx context.Context, offset int64) (int64, erro
 	if offset < 0 || offset > high {
 		return 0, p.outOfRange(offset)
 	}
-	p.lockShared()
+	if err := p.lockChange(ctx); err != nil {
+		return 0, err
+	}
 	cm, err := p.deleteBeforeLocked(offset)
-	p.unlockShared()
+	p.mu.Unlock()
 	switch {
 	case err != nil:
 	case cm == nil:
 		err = p.drained(ctx) // somebody else's raise may still be on its way
 	default:
-		err = p.db.wait(ctx, cm)
+		err = p.topic.db.wait(ctx, cm)
 	}
 	return p.logStart.Load(), err
 }
@@ -70,7 +72,7 @@ func (p *Partition) deleteBeforeLocked(offset int64) (*commit, error) {
 	for below < len(p.mu.segments)-1 && p.mu.segments[below+1].Base <= offset {
 		below++
 	}
-	batch := p.db.pdb.NewBatch()
+	batch := p.topic.db.pdb.NewBatch()
 	if below > 0 {
 		if err := p.dropSegmentsLocked(batch, below, offset); err != nil {
 			return nil, p.broken(err)
@@ -78,7 +80,6 @@ func (p *Partition) deleteBeforeLocked(offset int64) (*commit, error) {
 		old = max(old, p.mu.segments[0].Base)
 	}
 	p.logStart.Store(offset)
-	p.mu.state.LogStart = offset
 	err := p.setState(batch)
 	if err == nil {
 		err = p.setSegment(batch, p.activeLocked()) // load cannot count again what is deleted
@@ -86,7 +87,9 @@ func (p *Partition) deleteBeforeLocked(offset int64) (*commit, error) {
 	if err == nil && old < offset {
 		// Index rows stay until their segment goes: a search needs them to know
 		// where not to look.
-		err = deleteRanges(batch, []keys.Range{keys.LogRange(p.id, old, offset)})
+		removed := keys.LogRange(p.id, old, offset)
+		p.topic.db.reclaimer.add(removed)
+		err = deleteRanges(batch, []keys.Range{removed})
 	}
 	if err != nil {
 		return nil, p.broken(err)

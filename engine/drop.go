@@ -37,6 +37,7 @@ func (db *DB) DeleteTopic(ctx context.Context, name string) error {
 	if err := db.commitSync(ctx, batch); err != nil {
 		return fmt.Errorf("engine: delete %s: %w", name, err)
 	}
+	db.reclaimer.add(keys.TopicRanges(t.id)[0])
 	return nil
 }
 
@@ -48,11 +49,13 @@ func (t *Topic) drop() {
 	t.mu.Unlock()
 	for _, p := range t.opened() {
 		p.loading.Lock()
-		p.lockShared()
+		p.mu.Lock()
 		p.mu.dropped = true
-		p.unlockShared()
+		p.mu.Unlock()
 		p.loading.Unlock()
-		p.waiters.wake()
+		if w := p.waiters.Load(); w != nil {
+			w.wake()
+		}
 	}
 }
 
@@ -66,7 +69,7 @@ func (p *Partition) Drop(ctx context.Context) error {
 		if err := p.writableLocked(); err != nil {
 			return nil, err
 		}
-		batch := p.db.pdb.NewBatch()
+		batch := p.topic.db.pdb.NewBatch()
 		if err := p.dropInto(batch); err != nil {
 			return nil, p.broken(err)
 		}
@@ -83,14 +86,14 @@ func (p *Partition) dropInto(batch *pebble.Batch) error {
 			return err
 		}
 	}
+	p.topic.db.reclaimer.add(keys.LogRange(p.id, 0, maxOffset))
 	if err := deleteRanges(batch, keys.PartitionRanges(p.id)); err != nil {
 		return err
 	}
 	p.cutLocked(0)
 	p.logStart.Store(0)
 	p.setSegmentsLocked([]retention.Segment{retention.NewSegment(0)})
-	p.mu.state = partitionState{Version: stateVersion}
 	p.mu.alarm = retention.Never
-	p.mu.savedEnd = 0
+	p.mu.unsaved = false
 	return nil
 }

@@ -83,7 +83,7 @@ func (p *Partition) boundsLocked() retention.Bounds {
 
 // setState writes the partition's state row.
 func (p *Partition) setState(batch *pebble.Batch) error {
-	value, err := encodeRow(&p.mu.state)
+	value, err := encodeRow(&partitionState{Version: stateVersion, LogStart: p.logStart.Load()})
 	if err != nil {
 		return err
 	}

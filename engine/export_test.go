@@ -40,15 +40,15 @@ func (p *Partition) StartAt(t testing.TB, offset int64) {
 	if p.loaded.Load() {
 		t.Fatal("partition is in use")
 	}
-	row, err := encodeRow(&partitionState{Version: stateVersion, LogStart: offset, Floor: offset})
+	row, err := encodeRow(&partitionState{Version: stateVersion, LogStart: offset})
 	if err != nil {
 		t.Fatal(err)
 	}
-	batch := p.db.pdb.NewBatch()
+	batch := p.topic.db.pdb.NewBatch()
 	if err := batch.Set(keys.AppendState(nil, p.id), row, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.db.commitSync(context.Background(), batch); err != nil {
+	if err := p.topic.db.commitSync(context.Background(), batch); err != nil {
 		t.Fatal(err)
 	}
 }

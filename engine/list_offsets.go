@@ -99,7 +99,7 @@ func (p *Partition) listOffsetsV0(ctx context.Context, ts codec.Timestamp, limit
 // basesUpTo returns the segment bases to answer from, oldest first, with the log
 // end as the last one of a non-empty log.
 func (p *Partition) basesUpTo(ts codec.Timestamp) []int64 {
-	now := p.db.now()
+	now := p.topic.db.now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	start := p.logStart.Load()

@@ -23,7 +23,7 @@ func (p *Partition) load() error {
 		return err
 	}
 	if len(segments) == 0 {
-		segments = []retention.Segment{retention.NewSegment(max(state.LogStart, state.Floor))}
+		segments = []retention.Segment{retention.NewSegment(state.LogStart)}
 	}
 	active := &segments[len(segments)-1]
 	saved := *active
@@ -33,14 +33,13 @@ func (p *Partition) load() error {
 	if err := p.trustIndex(active, &saved); err != nil {
 		return err
 	}
-	end := max(active.End, active.Base, state.Floor)
+	end := max(active.End, active.Base)
 
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.mu.state = state
 	p.mu.alarm = retention.Never // there may be one; another does no harm
 	p.setSegmentsLocked(segments)
-	p.mu.savedEnd = saved.End
+	p.mu.unsaved = saved.End != active.End
 	p.mu.end = end
 	p.logStart.Store(state.LogStart)
 	p.readable.Store(end)
@@ -48,7 +47,7 @@ func (p *Partition) load() error {
 }
 
 func (p *Partition) loadState() (partitionState, error) {
-	value, err := p.db.get(keys.AppendState(nil, p.id))
+	value, err := p.topic.db.get(keys.AppendState(nil, p.id))
 	if err != nil {
 		return partitionState{}, err
 	}
@@ -61,7 +60,7 @@ func (p *Partition) loadState() (partitionState, error) {
 
 func (p *Partition) loadSegments() ([]retention.Segment, error) {
 	r := keys.SegmentRange(p.id, 0, maxOffset)
-	it, err := p.db.newIter(r.Start, r.End)
+	it, err := p.topic.db.newIter(r.Start, r.End)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +88,7 @@ func (p *Partition) loadSegments() ([]retention.Segment, error) {
 // timestamps: it is reported where it is read, and its neighbours stay usable.
 func (p *Partition) replay(active *retention.Segment) error {
 	r := keys.LogRange(p.id, active.End, maxOffset)
-	it, err := p.db.newIter(r.Start, r.End)
+	it, err := p.topic.db.newIter(r.Start, r.End)
 	if err != nil {
 		return err
 	}
@@ -103,7 +102,7 @@ func (p *Partition) replay(active *retention.Segment) error {
 			if keyErr != nil {
 				return p.corrupt(-1, keyErr)
 			}
-			p.db.opts.Logger.Error("damaged entry", "partition", p.String(), "offset", offset, "err", err)
+			p.topic.db.opts.Logger.Error("damaged entry", "partition", p.String(), "offset", offset, "err", err)
 			active.Add(damagedAppended(offset, active.LastAppend, len(it.value)), interval)
 			continue
 		}
@@ -124,7 +123,7 @@ func damagedAppended(offset int64, clock codec.Timestamp, stored int) retention.
 // is damaged, and a search relies on the rows it is told of.
 func (p *Partition) trustIndex(active, saved *retention.Segment) error {
 	r := keys.TimestampRange(p.id, active.Base, active.Base+1)
-	it, err := p.db.newIter(r.Start, r.End)
+	it, err := p.topic.db.newIter(r.Start, r.End)
 	if err != nil {
 		return err
 	}

@@ -90,7 +90,7 @@ func (db *DB) closePartitions(ctx context.Context) error {
 	batch := db.pdb.NewBatch()
 	for _, t := range db.Topics() {
 		for _, p := range t.opened() {
-			if err := p.closeInto(batch); err != nil {
+			if err := p.closeInto(ctx, batch); err != nil {
 				return err
 			}
 			if batch.Len() < closeBatchBytes {
@@ -112,12 +112,14 @@ func (db *DB) closePartitions(ctx context.Context) error {
 const closeBatchBytes = 1 << 20
 
 // closeInto adds the partition's closing rows to the batch.
-func (p *Partition) closeInto(batch *pebble.Batch) error {
+func (p *Partition) closeInto(ctx context.Context, batch *pebble.Batch) error {
 	if !p.loaded.Load() {
 		return nil
 	}
-	p.lockShared()
-	defer p.unlockShared()
+	if err := p.lockChange(ctx); err != nil {
+		return err
+	}
+	defer p.mu.Unlock()
 	if p.mu.dropped {
 		return nil
 	}
@@ -128,7 +130,7 @@ func (p *Partition) closeInto(batch *pebble.Batch) error {
 			return err
 		}
 	}
-	if due || p.mu.savedEnd != active.End {
+	if due || p.mu.unsaved {
 		return p.setSegment(batch, active)
 	}
 	return nil

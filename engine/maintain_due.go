@@ -53,6 +53,7 @@ func (db *DB) MaintainOnce(ctx context.Context, now time.Time) (Maintained, erro
 func (db *DB) maintain(ctx context.Context, now codec.Timestamp) (Maintained, error) {
 	var total Maintained
 	var errs []error
+	db.tombstoneFlushes = 0
 	after := []byte(nil) // alarms set to the past by this run ring at the next
 	for {
 		alarms, err := db.rung(now, after)
@@ -64,10 +65,24 @@ func (db *DB) maintain(ctx context.Context, now codec.Timestamp) (Maintained, er
 		if err := db.maintainBatch(ctx, alarms, now, &total); err != nil {
 			errs = append(errs, err)
 		}
-		if err := errors.Join(db.writable(), ctx.Err()); err != nil {
+		if err := errors.Join(db.writable(), ctx.Err(), db.settleTombstones(total.Removed.Segments)); err != nil {
 			return total, errors.Join(append(errs, err)...)
 		}
 	}
+}
+
+// maxTombstones is how many range tombstones may pile up in memory during one
+// run: each batch makes the next iterator sort all of them again.
+const maxTombstones = 16 << 10
+
+// settleTombstones flushes when one run has removed many segments.
+func (db *DB) settleTombstones(segments int) error {
+	const perSegment = 4 // log, companion, timestamps, segments
+	if flushes := segments * perSegment / maxTombstones; flushes > db.tombstoneFlushes {
+		db.tombstoneFlushes = flushes
+		return db.unlessFailed(db.pdb.Flush)
+	}
+	return nil
 }
 
 // alarm is a key of the due space.
@@ -146,14 +161,14 @@ func (db *DB) maintainLocked(batch *pebble.Batch, due []*Partition, now codec.Ti
 	cm := db.newCommit(batch)
 	cm.sync = true
 	for _, p := range due {
-		if !p.changing.TryRLock() { // a truncation reads the log: never wait for it with locks held
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.mu.cutting != nil { // never wait for a truncation with locks held
 			if err := batch.Set(keys.AppendDue(nil, int64(now)+1, p.id), nil, nil); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		p.mu.Lock()
-		defer p.unlockShared()
 		if len(cm.ends) == 0 { // once a lock is held, Close waits for the batch
 			if err := db.writable(); err != nil {
 				return nil, err

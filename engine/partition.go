@@ -17,17 +17,12 @@ import (
 // It is safe for concurrent use. The first use reads the partition's segments;
 // until then it costs nothing.
 type Partition struct {
-	db    *DB
-	topic *Topic
+	topic *Topic // nil in the zero Partition
 	id    keys.Partition
 
+	absent  bool // the topic had no such partition
 	loaded  atomic.Bool
 	loading sync.Mutex
-
-	// changing is held shared by every change that is decided in memory, and
-	// exclusively by a truncation, which reads the log first and must find it
-	// still. Lock it before mu: see lockShared.
-	changing sync.RWMutex
 
 	// mu is the append lock. It is held for work in memory only, and until the
 	// commit it leads to is queued: the queue is in the order of the lock.
@@ -42,14 +37,17 @@ type Partition struct {
 		segments []retention.Segment
 		// bytes is the size of all segments, in v1 wire bytes.
 		bytes int64
-		// savedEnd is the End of the active segment's stored row.
-		savedEnd int64
-		state    partitionState
-		cutAt    int64 // where the last truncation cut
+		// cutAt is where the last truncation cut.
+		cutAt int64
 		// alarm is the earliest alarm known to be set, -1 for none.
-		alarm   codec.Timestamp
+		alarm codec.Timestamp
+		// cutting, if not nil, is closed when the truncation under way has
+		// queued its change. It reads the log first and must find it still: see
+		// lockChange and exclusively.
+		cutting chan struct{}
+		unsaved bool // the active segment's stored row is behind
 		active  bool // appended to since Open
-		dropped bool // deleted, with its topic or alone
+		dropped bool // deleted with its topic
 	}
 
 	// logStart is the first offset that may be read. It moves before what lies
@@ -64,15 +62,13 @@ type Partition struct {
 	// than before.
 	cuts atomic.Uint64
 
-	waiters waiters
+	waiters atomic.Pointer[waiters] // nil until somebody waits
 }
 
 // partitionState is the value of a state key.
 type partitionState struct {
 	Version  uint8 `msgpack:"v"`
 	LogStart int64 `msgpack:"ls"`
-	// Floor is a lower bound of LEO for a log whose tail was removed.
-	Floor int64 `msgpack:"fl,omitempty"`
 }
 
 const stateVersion = 1
@@ -128,9 +124,9 @@ func (p *Partition) wrap(op string, err error) error {
 // ready loads the partition on first use; reads need no more.
 func (p *Partition) ready() error {
 	switch {
-	case p == nil || p.db == nil || p.topic.dropped.Load():
+	case p == nil || p.topic == nil || p.absent || p.topic.dropped.Load():
 		return ErrUnknownTopic
-	case p.db.isClosed():
+	case p.topic.db.isClosed():
 		return ErrClosed
 	case p.loaded.Load():
 		return nil
@@ -156,18 +152,29 @@ func (p *Partition) activeLocked() *retention.Segment {
 func (p *Partition) publish(e partitionEnd) {
 	p.readable.Store(e.end)
 	p.done.Store(e.seq)
-	p.waiters.wake()
+	if w := p.waiters.Load(); w != nil {
+		w.wake()
+	}
 }
 
-// lockShared takes the locks of a change.
-func (p *Partition) lockShared() {
-	p.changing.RLock()
-	p.mu.Lock()
-}
-
-func (p *Partition) unlockShared() {
-	p.mu.Unlock()
-	p.changing.RUnlock()
+// lockChange takes the append lock for a change that is decided in memory, while
+// no truncation reads the log. Unlock mu after it.
+func (p *Partition) lockChange(ctx context.Context) error {
+	for {
+		p.mu.Lock()
+		cutting := p.mu.cutting
+		if cutting == nil {
+			return nil
+		}
+		p.mu.Unlock()
+		select {
+		case <-cutting:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-p.topic.db.failed:
+			return p.topic.db.failedErr()
+		}
+	}
 }
 
 // writableLocked returns why the partition takes no write, or nil. p.mu is held.
@@ -175,14 +182,14 @@ func (p *Partition) writableLocked() error {
 	if p.mu.dropped {
 		return ErrUnknownTopic
 	}
-	return p.db.writable()
+	return p.topic.db.writable()
 }
 
 // settled waits until every message appended before the call can be read.
 // Under SyncAlways an append is acknowledged only then, so there is nothing to
 // wait for.
 func (p *Partition) settled(ctx context.Context) error {
-	if p.db.opts.Durability == SyncAlways {
+	if p.topic.db.opts.Durability == SyncAlways {
 		return nil
 	}
 	return p.drained(ctx)
@@ -203,7 +210,7 @@ func (p *Partition) await(ctx context.Context, end int64) error {
 
 func (p *Partition) awaitUntil(ctx context.Context, reached func() bool) error {
 	for !reached() {
-		woken := p.waiters.wait()
+		woken := p.waitersOrNew().wait()
 		if reached() {
 			return nil
 		}
@@ -214,13 +221,22 @@ func (p *Partition) awaitUntil(ctx context.Context, reached func() bool) error {
 		case <-woken:
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-p.db.closed:
+		case <-p.topic.db.closed:
 			return ErrClosed
-		case <-p.db.failed:
-			return p.db.failedErr()
+		case <-p.topic.db.failed:
+			return p.topic.db.failedErr()
 		}
 	}
 	return nil
+}
+
+// waitersOrNew returns the partition's waiters, made at the first use.
+func (p *Partition) waitersOrNew() *waiters {
+	if w := p.waiters.Load(); w != nil {
+		return w
+	}
+	p.waiters.CompareAndSwap(nil, new(waiters))
+	return p.waiters.Load()
 }
 
 // waiters wakes readers at the end of a log. Nobody waiting costs one atomic
@@ -267,8 +283,8 @@ func decodeState(value []byte) (partitionState, error) {
 	if s.Version > stateVersion {
 		return s, fmt.Errorf("%w: partition state version %d", ErrNewerFormat, s.Version)
 	}
-	if s.LogStart < 0 || s.Floor < 0 {
-		return s, fmt.Errorf("log start %d, floor %d", s.LogStart, s.Floor)
+	if s.LogStart < 0 {
+		return s, fmt.Errorf("log start %d", s.LogStart)
 	}
 	return s, nil
 }

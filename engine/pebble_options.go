@@ -78,6 +78,9 @@ func (db *DB) pebbleOptions(fs *fencefs.FS, lock *pebble.Lock) *pebble.Options {
 // files instead of rewriting them and retention drops whole files. With many
 // partitions it cuts per group of them, so that tables stay above 1 MiB.
 func (db *DB) spanPolicy(start []byte) (pebble.SpanPolicy, []byte, error) {
+	if !db.opened.Load() { // the flush of a replayed log: how many partitions it holds is not known
+		return pebble.SpanPolicy{}, nextSpace(start), nil
+	}
 	return pebble.SpanPolicy{}, spanEnd(start, int(db.activePartitions.Load())), nil
 }
 

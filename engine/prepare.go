@@ -97,7 +97,7 @@ func (prep *prepared) span(lo, hi codec.Timestamp) {
 // 2.1, 2.2, 2.4). The messages are copied.
 func (p *Partition) prepareMessages(msgs []codec.Message, o AppendOptions, base int64) (*prepared, error) {
 	settings := p.topic.settings()
-	prep := p.db.newPrepared(settings)
+	prep := p.topic.db.newPrepared(settings)
 	prep.base = base
 	err := prep.checkMessages(msgs)
 	if err != nil {
@@ -106,7 +106,7 @@ func (p *Partition) prepareMessages(msgs []codec.Message, o AppendOptions, base 
 	}
 	compression := settings.targetCompression(o.Compression)
 	if hasUnset(msgs) && (compression != codec.None || !prep.unset) {
-		msgs = prep.resolveUnset(msgs, max(p.db.now(), 0))
+		msgs = prep.resolveUnset(msgs, max(p.topic.db.now(), 0))
 	}
 	if compression == codec.None {
 		err = prep.addPlain(p, msgs)
@@ -235,7 +235,7 @@ func (prep *prepared) addPlain(p *Partition, msgs []codec.Message) error {
 	if size > prep.settings.segmentBytes {
 		return prep.settings.tooLarge(size)
 	}
-	prep.reserve(p.db, msgs)
+	prep.reserve(p.topic.db, msgs)
 	opts := codec.PlainOptions{Magic: prep.settings.magic, Dense: true}
 	for len(msgs) > 0 {
 		n := entryCut(msgs)
@@ -297,7 +297,7 @@ func (prep *prepared) addPlainEntry(p *Partition, msgs []codec.Message, o codec.
 // set has grown larger than a segment (SPEC 2.1.7).
 func (prep *prepared) addWrapper(p *Partition, w codec.StoredWrapper, timestamp codec.Timestamp) error {
 	if prep.batch == nil {
-		prep.batch = p.db.pdb.NewBatchWithSize(len(w.Payload) + 4*codec.EntryOverhead + batchSlack)
+		prep.batch = p.topic.db.pdb.NewBatchWithSize(len(w.Payload) + 4*codec.EntryOverhead + batchSlack)
 	}
 	e := prep.newEntry(p, w.Size())
 	codec.AppendStoredWrapper(e.value[:0], w)

@@ -38,7 +38,7 @@ func (p *Partition) produce(ctx context.Context, set []byte) (Receipt, error) {
 	if err != nil {
 		return emptyReceipt, err
 	}
-	if err := p.db.awaitCommit(ctx, pending.commit); err != nil {
+	if err := p.topic.db.awaitCommit(ctx, pending.commit); err != nil {
 		return emptyReceipt, err
 	}
 	return pending.receipt, nil
@@ -98,7 +98,7 @@ func hasWrapper(frames []codec.Frame) bool {
 // prepareFrames encodes the frames of a produced set, each for itself (SPEC
 // C19); neighbouring plain frames share entries.
 func (p *Partition) prepareFrames(frames []codec.Frame, base int64) (*prepared, error) {
-	prep := p.db.newPrepared(p.topic.settings())
+	prep := p.topic.db.newPrepared(p.topic.settings())
 	prep.base = base
 	if err := prep.addFrames(p, frames); err != nil {
 		prep.discard()
@@ -112,7 +112,7 @@ func (prep *prepared) addFrames(p *Partition, frames []codec.Frame) error {
 	for i := range frames {
 		size += len(frames[i].Key) + len(frames[i].Value) + 3*plainMessageCost + codec.EntryOverhead
 	}
-	prep.batch = p.db.pdb.NewBatchWithSize(size + size/entryBytes*64)
+	prep.batch = p.topic.db.pdb.NewBatchWithSize(size + size/entryBytes*64)
 	var run []codec.Message
 	for i := range frames {
 		f := &frames[i]
@@ -142,7 +142,7 @@ func (prep *prepared) flushRun(p *Partition, run *[]codec.Message) error {
 	}
 	*run = msgs[:0]
 	if c := prep.settings.targetCompression(codec.None); c != codec.None {
-		p.db.stats.recompressions.Add(1)
+		p.topic.db.stats.recompressions.Add(1)
 		return prep.addCompressed(p, c, msgs)
 	}
 	return prep.addPlain(p, msgs)
@@ -172,7 +172,7 @@ func (prep *prepared) addFrame(p *Partition, f *codec.Frame) error {
 		return err
 	}
 	scratch.bytes = inner.Messages
-	p.db.stats.inflations.Add(1)
+	p.topic.db.stats.inflations.Add(1)
 	switch {
 	case inner.NegativeTimestamp && !s.logAppends():
 		return codec.Errorf(codec.CodeInvalidTimestamp, "negative timestamp inside a compressed message")
@@ -194,7 +194,7 @@ func (prep *prepared) addFrame(p *Partition, f *codec.Frame) error {
 // rewriteFrame stores a compressed frame in another form: the one case that
 // compresses again.
 func (prep *prepared) rewriteFrame(p *Partition, target codec.Compression, inner *codec.Inner) error {
-	p.db.stats.recompressions.Add(1)
+	p.topic.db.stats.recompressions.Add(1)
 	msgs := inner.AppendMessages(make([]codec.Message, 0, inner.Count), 0) // numbered by position (SPEC C22)
 	for i := range msgs {
 		msgs[i].TimestampType = codec.CreateTime

@@ -47,26 +47,28 @@ func (p *Partition) retain(ctx context.Context, o RetainOptions) (Retained, erro
 	if err := p.appendable(ctx); err != nil {
 		return Retained{}, err
 	}
-	now := p.db.now()
+	now := p.topic.db.now()
 	planned := p.planRetention(now)
 	if o.DryRun {
 		return planned, nil
 	}
-	p.lockShared()
+	if err := p.lockChange(ctx); err != nil {
+		return planned, err
+	}
 	cm, r, err := p.retainNowLocked(now)
-	p.unlockShared()
+	p.mu.Unlock()
 	if err != nil || cm == nil {
 		return r, err
 	}
 	r.DiskBytes = planned.DiskBytes
-	return r, p.db.wait(ctx, cm)
+	return r, p.topic.db.wait(ctx, cm)
 }
 
 func (p *Partition) retainNowLocked(now codec.Timestamp) (*commit, Retained, error) {
 	if err := p.writableLocked(); err != nil {
 		return nil, Retained{}, err
 	}
-	batch := p.db.pdb.NewBatch()
+	batch := p.topic.db.pdb.NewBatch()
 	r, err := p.retainInto(batch, now)
 	if err != nil {
 		return nil, r, p.broken(err)
@@ -81,17 +83,17 @@ func (p *Partition) retainNowLocked(now codec.Timestamp) (*commit, Retained, err
 // broken fails the store: memory was changed for a batch that could not be
 // built.
 func (p *Partition) broken(err error) error {
-	p.db.fence.Trip(err)
-	return p.db.failedErr()
+	p.topic.db.fence.Trip(err)
+	return p.topic.db.failedErr()
 }
 
 // queueLocked queues a batch that changed the partition, to be synced whatever
 // the durability mode.
 func (p *Partition) queueLocked(batch *pebble.Batch) (*commit, error) {
-	cm := p.db.newCommit(batch)
+	cm := p.topic.db.newCommit(batch)
 	cm.sync = true
 	cm.addEndLocked(p)
-	if err := p.db.committer.enqueue(cm); err != nil {
+	if err := p.topic.db.committer.enqueue(cm); err != nil {
 		return nil, p.broken(err)
 	}
 	return cm, nil
@@ -107,7 +109,7 @@ func (p *Partition) planRetention(now codec.Timestamp) Retained {
 	p.mu.Unlock()
 	if d.Drop > 0 {
 		lr := keys.LogRange(p.id, low, high)
-		if n, err := p.db.diskUsage(lr); err == nil { // an estimate may be missing, the removal not
+		if n, err := p.topic.db.diskUsage(lr); err == nil { // an estimate may be missing, the removal not
 			r.DiskBytes = n
 		}
 	}
@@ -154,9 +156,9 @@ func (p *Partition) retainInto(batch *pebble.Batch, now codec.Timestamp) (Retain
 	if err := p.dropSegmentsLocked(batch, d.Drop, d.NewStart); err != nil {
 		return r, err
 	}
-	p.db.stats.retainedSegments.Add(uint64(r.Segments))
-	p.db.stats.retainedMessages.Add(uint64(r.Messages))
-	p.db.stats.retainedBytes.Add(uint64(r.WireBytes))
+	p.topic.db.stats.retainedSegments.Add(uint64(r.Segments))
+	p.topic.db.stats.retainedMessages.Add(uint64(r.Messages))
+	p.topic.db.stats.retainedBytes.Add(uint64(r.WireBytes))
 	return r, nil
 }
 
@@ -169,14 +171,15 @@ func (p *Partition) dropSegmentsLocked(batch *pebble.Batch, n int, start int64) 
 	logLow := max(low, p.logStart.Load()) // below it DeleteBefore was
 	p.logStart.Store(start)
 	p.setSegmentsLocked(slices.Clone(p.mu.segments[n:]))
-	p.mu.state.LogStart = start
 	ranges := []keys.Range{
 		keys.LogRange(p.id.Companion(), low, high),
 		keys.TimestampRange(p.id, low, high),
 		keys.SegmentRange(p.id, low, high),
 	}
 	if logLow < high {
-		ranges = append(ranges, keys.LogRange(p.id, logLow, high))
+		removed := keys.LogRange(p.id, logLow, high)
+		ranges = append(ranges, removed)
+		p.topic.db.reclaimer.add(removed)
 	}
 	if err := deleteRanges(batch, ranges); err != nil {
 		return err
@@ -187,6 +190,7 @@ func (p *Partition) dropSegmentsLocked(batch *pebble.Batch, n int, start int64) 
 	return p.scheduleLocked(batch) // the segments that are first now may be due earlier
 }
 
+// deleteRanges adds range deletes to a batch.
 func deleteRanges(batch *pebble.Batch, ranges []keys.Range) error {
 	for _, r := range ranges {
 		if err := batch.DeleteRange(r.Start, r.End, nil); err != nil {

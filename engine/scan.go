@@ -39,7 +39,7 @@ func (p *Partition) scanFrom(from int64, cuts uint64) *entryScan {
 // holds. The entry is valid until the next call.
 func (s *entryScan) next() (bool, error) {
 	step, key := next, []byte(nil)
-	if s.it != nil && (s.bytes > maxIterBytes || s.p.db.now()-s.since > maxIterAge) {
+	if s.it != nil && (s.bytes > maxIterBytes || s.p.topic.db.now()-s.since > maxIterAge) {
 		s.close()
 	}
 	if s.it == nil {
@@ -71,11 +71,11 @@ func (s *entryScan) next() (bool, error) {
 // follows them, so what the iterator sees is whole.
 func (s *entryScan) reopen() error {
 	r := keys.LogRange(s.p.id, s.from, maxOffset) // never below the log start: range tombstones live there
-	it, err := s.p.db.newIter(r.Start, r.End)
+	it, err := s.p.topic.db.newIter(r.Start, r.End)
 	if err != nil {
 		return err
 	}
-	s.it, s.bytes, s.since = it, 0, s.p.db.now()
+	s.it, s.bytes, s.since = it, 0, s.p.topic.db.now()
 	if s.p.topic.dropped.Load() {
 		return ErrUnknownTopic
 	}
@@ -88,7 +88,7 @@ func (s *entryScan) reopen() error {
 // open points the cursor at the current entry's messages.
 func (s *entryScan) open() error {
 	if s.entry.Kind == codec.KindWrapper {
-		s.p.db.stats.inflations.Add(1)
+		s.p.topic.db.stats.inflations.Add(1)
 	}
 	if err := s.cursor.Reset(&s.entry); err != nil {
 		return s.p.corrupt(s.entry.Last, err)

@@ -107,7 +107,7 @@ func (p *Partition) searchStart(seg *retention.Segment, ts codec.Timestamp) (int
 		return seg.ScanFrom, nil
 	}
 	r := keys.TimestampRange(p.id, seg.Base, seg.Base+1)
-	it, err := p.db.newIter(r.Start, r.End)
+	it, err := p.topic.db.newIter(r.Start, r.End)
 	if err != nil {
 		return 0, err
 	}
@@ -138,7 +138,7 @@ func (p *Partition) timestampRow(it *iterator, m move, key []byte) (retention.In
 	}
 	row, err := codec.ParseTimestampRow(it.key, it.value)
 	if err != nil {
-		p.db.opts.Logger.Error("damaged time index", "partition", p.String(), "err", err)
+		p.topic.db.opts.Logger.Error("damaged time index", "partition", p.String(), "err", err)
 		return retention.IndexRow{}, false, nil
 	}
 	return row, true, nil

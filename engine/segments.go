@@ -36,15 +36,17 @@ func (p *Partition) Roll(ctx context.Context) error {
 	if err := p.appendable(ctx); err != nil {
 		return p.wrap("roll", err)
 	}
-	p.lockShared()
+	if err := p.lockChange(ctx); err != nil {
+		return p.wrap("roll", err)
+	}
 	cm, err := p.rollNowLocked()
-	p.unlockShared()
+	p.mu.Unlock()
 	switch {
 	case err != nil:
 	case cm == nil:
 		err = p.drained(ctx) // somebody else's roll may still be on its way
 	default:
-		err = p.db.wait(ctx, cm)
+		err = p.topic.db.wait(ctx, cm)
 	}
 	return p.wrap("roll", err)
 }
@@ -56,7 +58,7 @@ func (p *Partition) rollNowLocked() (*commit, error) {
 	if p.activeLocked().Empty() {
 		return nil, nil
 	}
-	batch := p.db.pdb.NewBatch()
+	batch := p.topic.db.pdb.NewBatch()
 	err := p.rollLocked(batch, p.mu.end)
 	if err == nil {
 		err = p.setSegment(batch, p.activeLocked())
@@ -90,7 +92,7 @@ func (p *Partition) timeIndex(ctx context.Context, yield func(retention.IndexRow
 		return false, err
 	}
 	r := keys.LogRange(p.id.Companion(), 0, maxOffset)
-	it, err := p.db.newIter(r.Start, r.End)
+	it, err := p.topic.db.newIter(r.Start, r.End)
 	if err != nil {
 		return false, err
 	}

@@ -112,6 +112,7 @@ func (p *Partition) applyLocked(batch *pebble.Batch, st stamped) error {
 	}
 	p.mu.end = active.End
 	p.mu.bytes += active.Bytes - wireBefore
+	p.mu.unsaved = true
 	if fresh || before/segmentRowInterval != active.StoredBytes/segmentRowInterval {
 		if err := p.setSegment(batch, active); err != nil {
 			return err
@@ -153,14 +154,14 @@ func (p *Partition) rollLocked(batch *pebble.Batch, base int64) error {
 		return err
 	}
 	p.mu.segments = append(p.mu.segments, retention.NewSegment(base))
-	p.db.stats.rolls.Add(1)
+	p.topic.db.stats.rolls.Add(1)
 	return nil
 }
 
 // setSegment writes a segment's row.
 func (p *Partition) setSegment(batch *pebble.Batch, s *retention.Segment) error {
 	if !s.Sealed {
-		p.mu.savedEnd = s.End
+		p.mu.unsaved = false
 	}
 	return batch.Set(keys.AppendSegment(nil, p.id, s.Base), retention.AppendSegment(nil, *s), nil)
 }

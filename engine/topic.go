@@ -19,7 +19,7 @@ type Topic struct {
 
 	mu struct {
 		sync.Mutex
-		partitions map[int32]*Partition
+		partitions handles
 	}
 }
 
@@ -31,7 +31,6 @@ type topicState struct {
 
 func newTopic(db *DB, name string, id uint32, config TopicConfig, settings topicSettings) *Topic {
 	t := &Topic{db: db, name: name, id: id}
-	t.mu.partitions = make(map[int32]*Partition)
 	t.set(config, settings)
 	return t
 }
@@ -75,15 +74,14 @@ func (t *Topic) Partition(n int32) *Partition {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if p, ok := t.mu.partitions[n]; ok {
+	if p := t.mu.partitions.get(n); p != nil {
 		return p
 	}
 	p := &Partition{topic: t, id: keys.Partition{Topic: t.id, Number: n}}
-	if n < 0 || n >= t.Partitions() {
-		return p // not kept: the topic may grow
+	p.absent = n < 0 || n >= t.Partitions()
+	if !p.absent { // another is not kept: one partition has one handle
+		t.mu.partitions.set(n, p)
 	}
-	p.db = t.db
-	t.mu.partitions[n] = p
 	return p
 }
 
@@ -91,9 +89,38 @@ func (t *Topic) Partition(n int32) *Partition {
 func (t *Topic) opened() []*Partition {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	ps := make([]*Partition, 0, len(t.mu.partitions))
-	for _, p := range t.mu.partitions {
-		ps = append(ps, p)
+	var ps []*Partition
+	for _, page := range t.mu.partitions {
+		for _, p := range page {
+			if p != nil {
+				ps = append(ps, p)
+			}
+		}
 	}
 	return ps
+}
+
+// handles holds the partitions in use in pages: neighbours cost a word each, what
+// is not used nothing.
+type handles map[int32]*[pageSize]*Partition
+
+const pageSize = 64
+
+func (h handles) get(n int32) *Partition {
+	if page := h[n/pageSize]; page != nil && n >= 0 {
+		return page[n%pageSize]
+	}
+	return nil
+}
+
+func (h *handles) set(n int32, p *Partition) {
+	if *h == nil {
+		*h = make(handles)
+	}
+	page := (*h)[n/pageSize]
+	if page == nil {
+		page = new([pageSize]*Partition)
+		(*h)[n/pageSize] = page
+	}
+	page[n%pageSize] = p
 }

@@ -58,13 +58,21 @@ func (p *Partition) exclusively(ctx context.Context, change func() (*commit, err
 	if err := p.appendable(ctx); err != nil {
 		return err
 	}
-	p.changing.Lock()
+	if err := p.lockChange(ctx); err != nil {
+		return err
+	}
+	cutting := make(chan struct{})
+	p.mu.cutting = cutting
+	p.mu.Unlock()
 	cm, err := p.changeDrained(ctx, change)
-	p.changing.Unlock()
+	p.mu.Lock()
+	p.mu.cutting = nil
+	p.mu.Unlock()
+	close(cutting)
 	if err != nil || cm == nil {
 		return err
 	}
-	return p.db.wait(ctx, cm)
+	return p.topic.db.wait(ctx, cm)
 }
 
 func (p *Partition) changeDrained(ctx context.Context, change func() (*commit, error)) (*commit, error) {
@@ -81,7 +89,7 @@ func (p *Partition) resetNow(offset int64) (*commit, error) {
 	if err := p.writableLocked(); err != nil {
 		return nil, err
 	}
-	batch := p.db.pdb.NewBatch()
+	batch := p.topic.db.pdb.NewBatch()
 	if err := p.resetInto(batch, offset); err != nil {
 		return nil, p.broken(err)
 	}
@@ -89,14 +97,14 @@ func (p *Partition) resetNow(offset int64) (*commit, error) {
 }
 
 func (p *Partition) resetInto(batch *pebble.Batch, offset int64) error {
-	low := p.mu.segments[0].Base
-	if err := deleteRanges(batch, p.tailRanges(low)); err != nil {
+	ranges := p.tailRanges(p.mu.segments[0].Base)
+	p.topic.db.reclaimer.add(ranges[0])
+	if err := deleteRanges(batch, ranges); err != nil {
 		return err
 	}
 	p.cutLocked(offset)
 	p.logStart.Store(offset)
 	p.setSegmentsLocked([]retention.Segment{retention.NewSegment(offset)})
-	p.mu.state.LogStart, p.mu.state.Floor = offset, offset
 	if err := p.setSegment(batch, p.activeLocked()); err != nil {
 		return err
 	}
@@ -145,7 +153,7 @@ func (p *Partition) truncateNow(offset int64) (*commit, error) {
 	if err := p.writableLocked(); err != nil {
 		return nil, err
 	}
-	batch := p.db.pdb.NewBatch()
+	batch := p.topic.db.pdb.NewBatch()
 	if err := cut.write(batch, n); err != nil {
 		return nil, p.broken(err)
 	}
@@ -201,7 +209,7 @@ func (t *truncation) read() error {
 func (t *truncation) keepRows(kept *retention.Segment) (from int64, err error) {
 	p := t.p
 	r := keys.LogRange(p.id.Companion(), t.segment.Base, t.offset)
-	it, err := p.db.newIter(r.Start, r.End)
+	it, err := p.topic.db.newIter(r.Start, r.End)
 	if err != nil {
 		return 0, err
 	}
@@ -286,7 +294,7 @@ func (t *truncation) split(scan *entryScan, kept *retention.Segment) error {
 		return nil
 	}
 	if scan.entry.Kind == codec.KindWrapper {
-		p.db.stats.inflations.Add(1)
+		p.topic.db.stats.inflations.Add(1)
 	}
 	f, err := scan.entry.Filter(&scan.cursor, func(m *codec.Message) bool { return m.Offset < t.offset })
 	if err != nil {
@@ -302,7 +310,7 @@ func (t *truncation) split(scan *entryScan, kept *retention.Segment) error {
 		return p.corrupt(f.Last, err)
 	}
 	if left.Kind == codec.KindWrapper {
-		p.db.stats.recompressions.Add(1)
+		p.topic.db.stats.recompressions.Add(1)
 	}
 	t.keep(kept, appendedOf(&left, len(f.Value)), true)
 	t.tail = &f
@@ -325,6 +333,7 @@ func (t *truncation) write(batch *pebble.Batch, n int) error {
 		keys.SegmentRange(p.id, t.oldBase, maxOffset),
 		times,
 	}
+	p.topic.db.reclaimer.add(ranges[0])
 	if err := deleteRanges(batch, ranges); err != nil {
 		return err
 	}
@@ -335,11 +344,7 @@ func (t *truncation) write(batch *pebble.Batch, n int) error {
 	}
 	p.cutLocked(t.offset)
 	p.setSegmentsLocked(append(slices.Clone(p.mu.segments[:n]), t.segment))
-	p.mu.state.Floor = t.offset
 	if err := p.setSegment(batch, p.activeLocked()); err != nil {
-		return err
-	}
-	if err := p.setState(batch); err != nil {
 		return err
 	}
 	return p.scheduleLocked(batch) // an older segment is active again

@@ -32,13 +32,16 @@ func Histories(shape Shape) *rapid.Generator[History] {
 		h := History{}
 		h.Options.Durability = pick(g, "durability", engine.SyncAlways, engine.SyncAlways, engine.SyncAlways,
 			engine.SyncNever, engine.SyncEvery(time.Millisecond))
-		for range rapid.IntRange(1, shape.Topics).Draw(t, "topics") {
+		for range g.between(1, shape.Topics, "topics") {
 			c := g.config()
-			c.Partitions = int32(rapid.IntRange(1, 2).Draw(t, "partitions"))
+			c.Partitions = int32(g.between(1, 2, "partitions"))
 			h.Topics = append(h.Topics, c)
 		}
-		op := rapid.Custom(func(t *rapid.T) Op { return (&generator{t, shape}).op() })
-		h.Ops = rapid.SliceOfN(op, 1, shape.Ops).Draw(t, "ops") // a slice shrinks by leaving out any of its steps
+		for range g.between(1, shape.Ops, "ops") {
+			if op := g.op(); op != nil {
+				h.Ops = append(h.Ops, op)
+			}
+		}
 		return h
 	})
 }
@@ -48,14 +51,31 @@ type generator struct {
 	shape Shape
 }
 
-// pick draws one of values; put the usual one first and often.
-func pick[T any](g *generator, label string, values ...T) T {
-	return rapid.SampledFrom(values).Draw(g.t, label)
+// bits are what an even number is made of: rapid's own integers are mostly small.
+var bits = rapid.SliceOfN(rapid.Bool(), 16, 16)
+
+// below draws a number from 0 to n-1, each as likely as the others. It shrinks
+// towards 0.
+func (g *generator) below(n int, label string) int {
+	v := 0
+	for _, bit := range bits.Draw(g.t, label) {
+		v <<= 1
+		if bit {
+			v++
+		}
+	}
+	return v * n >> 16
 }
 
-func (g *generator) chance(percent int) bool {
-	return rapid.IntRange(1, 100).Draw(g.t, "chance") > 100-percent
+// between draws a number from lo to hi.
+func (g *generator) between(lo, hi int, label string) int { return lo + g.below(hi-lo+1, label) }
+
+// pick draws one of values; put the plainest one first and the usual ones often.
+func pick[T any](g *generator, label string, values ...T) T {
+	return values[g.below(len(values), label)]
 }
+
+func (g *generator) chance(percent int) bool { return g.below(100, "chance") >= 100-percent }
 
 func (g *generator) config() engine.TopicConfig {
 	zero := retention.Immediate // Kafka's 0 ms
@@ -84,14 +104,17 @@ func (g *generator) config() engine.TopicConfig {
 	return c
 }
 
+// op draws a step, or none: that is what a step shrinks to first.
 func (g *generator) op() Op {
-	log := rapid.IntRange(0, 3).Draw(g.t, "log")
-	switch n := rapid.IntRange(0, 99).Draw(g.t, "op"); {
+	log := g.between(0, 3, "log")
+	switch n := g.between(0, 99, "op"); {
+	case n < 2:
+		return nil
 	case n < 30:
 		return Append{log, g.drafts(4), g.compression()}
 	case n < 42:
 		p := Pipeline{Log: log, Compression: g.compression()}
-		for range rapid.IntRange(2, max(2, g.shape.MaxSets)).Draw(g.t, "sets") {
+		for range g.between(2, max(2, g.shape.MaxSets), "sets") {
 			p.Sets = append(p.Sets, g.drafts(3))
 		}
 		return p
@@ -113,8 +136,8 @@ func (g *generator) op() Op {
 
 // change draws a step that is neither an append nor a read.
 func (g *generator) change(log int) Op {
-	at := rapid.IntRange(0, 60).Draw(g.t, "at")
-	switch rapid.IntRange(0, 11).Draw(g.t, "change") {
+	at := g.between(0, 60, "at")
+	switch g.between(0, 11, "change") {
 	case 0, 1:
 		return Roll{log}
 	case 2, 3:
@@ -144,15 +167,15 @@ func (g *generator) compression() codec.Compression {
 }
 
 func (g *generator) instant() Instant {
-	switch n := rapid.IntRange(0, 99).Draw(g.t, "time"); {
+	switch n := g.between(0, 99, "time"); {
 	case n < 25:
 		return Instant{}
 	case n < 33:
 		return Instant{Fixed, -1}
 	case n < 65:
-		return Instant{Fixed, rapid.Int64Range(0, 30).Draw(g.t, "ts")}
+		return Instant{Fixed, int64(g.between(0, 30, "ts"))}
 	case n < 96:
-		return Instant{Near, rapid.Int64Range(-60, 60).Draw(g.t, "delta")}
+		return Instant{Near, int64(g.between(-60, 60, "delta"))}
 	case n < 98:
 		return Instant{Fixed, pick[int64](g, "far", math.MaxInt64, math.MaxInt64-1, 1<<40)}
 	default:
@@ -161,9 +184,9 @@ func (g *generator) instant() Instant {
 }
 
 func (g *generator) drafts(most int) []Draft {
-	drafts := make([]Draft, rapid.IntRange(1, most).Draw(g.t, "messages"))
+	drafts := make([]Draft, g.between(1, most, "messages"))
 	for i := range drafts {
-		drafts[i] = Draft{g.instant(), rapid.IntRange(-2, 4).Draw(g.t, "key"), g.size()}
+		drafts[i] = Draft{g.instant(), g.between(-2, 4, "key"), g.size()}
 	}
 	return drafts
 }
@@ -178,13 +201,13 @@ func (g *generator) size() int {
 func (g *generator) produce(log int) Produce {
 	p := Produce{Log: log}
 	magic := pick[int8](g, "magic", 1, 1, 1, 1, 0)
-	for range rapid.IntRange(1, 3).Draw(g.t, "frames") {
+	for range g.between(1, 3, "frames") {
 		f := WireDraft{Magic: magic, Compression: g.compression(), Drafts: g.drafts(4), Gaps: g.chance(15), Time: g.instant()}
 		f.Offset = pick[int64](g, "offset", 0, 1, 2, 77, -1)
 		p.Frames = append(p.Frames, f)
 	}
 	if g.chance(15) {
-		p.Defect = Defect(rapid.IntRange(1, int(numDefects)-1).Draw(g.t, "defect"))
+		p.Defect = Defect(g.between(1, int(numDefects)-1, "defect"))
 	}
 	return p
 }
@@ -192,7 +215,7 @@ func (g *generator) produce(log int) Produce {
 func (g *generator) look(log int) Look {
 	return Look{
 		Log:  log,
-		From: rapid.IntRange(0, 40).Draw(g.t, "from"),
+		From: g.between(0, 40, "from"),
 		Read: engine.ReadOptions{
 			MaxMessages: pick[int64](g, "max", 0, 1, 3),
 			Before:      pick[int64](g, "before", 0, 1, 5, 9, 1000),
