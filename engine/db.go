@@ -44,10 +44,9 @@ type DB struct {
 	activePartitions atomic.Int64
 	opened           atomic.Bool // Pebble's recovery is over
 
-	maintaining sync.Mutex // one maintenance run at a time
-	// tombstoneFlushes counts the flushes of the present run.
-	tombstoneFlushes int
-	status           struct {
+	maintaining sync.Mutex   // one maintenance run at a time
+	tombstones  atomic.Int64 // range deletes since the last flush for them
+	status      struct {
 		sync.Mutex
 		MaintenanceStatus
 		failing map[keys.Partition]error

@@ -74,7 +74,11 @@ func (p *Partition) deleteBeforeLocked(offset int64) (*commit, error) {
 	}
 	batch := p.topic.db.pdb.NewBatch()
 	if below > 0 {
-		if err := p.dropSegmentsLocked(batch, below, offset); err != nil {
+		removed, err := p.dropSegmentsLocked(batch, below, offset)
+		if err == nil {
+			err = p.topic.db.deleteRemoved(batch, []removal{removed})
+		}
+		if err != nil {
 			return nil, p.broken(err)
 		}
 		old = max(old, p.mu.segments[0].Base)

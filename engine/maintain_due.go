@@ -53,7 +53,6 @@ func (db *DB) MaintainOnce(ctx context.Context, now time.Time) (Maintained, erro
 func (db *DB) maintain(ctx context.Context, now codec.Timestamp) (Maintained, error) {
 	var total Maintained
 	var errs []error
-	db.tombstoneFlushes = 0
 	after := []byte(nil) // alarms set to the past by this run ring at the next
 	for {
 		alarms, err := db.rung(now, after)
@@ -65,7 +64,7 @@ func (db *DB) maintain(ctx context.Context, now codec.Timestamp) (Maintained, er
 		if err := db.maintainBatch(ctx, alarms, now, &total); err != nil {
 			errs = append(errs, err)
 		}
-		if err := errors.Join(db.writable(), ctx.Err(), db.settleTombstones(total.Removed.Segments)); err != nil {
+		if err := errors.Join(db.writable(), ctx.Err(), db.settleTombstones()); err != nil {
 			return total, errors.Join(append(errs, err)...)
 		}
 	}
@@ -75,14 +74,13 @@ func (db *DB) maintain(ctx context.Context, now codec.Timestamp) (Maintained, er
 // run: each batch makes the next iterator sort all of them again.
 const maxTombstones = 16 << 10
 
-// settleTombstones flushes when one run has removed many segments.
-func (db *DB) settleTombstones(segments int) error {
-	const perSegment = 4 // log, companion, timestamps, segments
-	if flushes := segments * perSegment / maxTombstones; flushes > db.tombstoneFlushes {
-		db.tombstoneFlushes = flushes
-		return db.unlessFailed(db.pdb.Flush)
+// settleTombstones flushes when one run has left many.
+func (db *DB) settleTombstones() error {
+	if db.tombstones.Load() < maxTombstones {
+		return nil
 	}
-	return nil
+	db.tombstones.Store(0)
+	return db.unlessFailed(db.pdb.Flush)
 }
 
 // alarm is a key of the due space.
@@ -160,6 +158,7 @@ func comparePartitions(a, b *Partition) int {
 func (db *DB) maintainLocked(batch *pebble.Batch, due []*Partition, now codec.Timestamp, total *Maintained) (*commit, error) {
 	cm := db.newCommit(batch)
 	cm.sync = true
+	var removed []removal
 	for _, p := range due {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -177,19 +176,24 @@ func (db *DB) maintainLocked(batch *pebble.Batch, due []*Partition, now codec.Ti
 		if p.mu.dropped {
 			continue
 		}
-		if err := p.maintainInto(batch, now, total); err != nil {
+		r, err := p.maintainInto(batch, now, total)
+		if err != nil {
 			return nil, p.broken(err)
 		}
+		removed = append(removed, r...)
 		cm.addEndLocked(p)
+	}
+	if err := db.deleteRemoved(batch, removed); err != nil {
+		return nil, due[0].broken(err)
 	}
 	return cm, db.committer.enqueue(cm)
 }
 
 // maintainInto does what is due on one partition and sets its next alarm.
-func (p *Partition) maintainInto(batch *pebble.Batch, now codec.Timestamp, total *Maintained) error {
-	r, err := p.retainInto(batch, now)
+func (p *Partition) maintainInto(batch *pebble.Batch, now codec.Timestamp, total *Maintained) ([]removal, error) {
+	r, removed, err := p.retainInto(batch, now)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if r.Rolled {
 		total.Rolled++
@@ -202,7 +206,7 @@ func (p *Partition) maintainInto(batch *pebble.Batch, now codec.Timestamp, total
 	if next == p.mu.alarm { // setAlarmLocked would find nothing to do, but the key is gone
 		p.mu.alarm = retention.Never
 	}
-	return p.setAlarmLocked(batch, next)
+	return removed, p.setAlarmLocked(batch, next)
 }
 
 func (r *Retained) add(o Retained) {

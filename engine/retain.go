@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"slices"
 
@@ -69,7 +70,10 @@ func (p *Partition) retainNowLocked(now codec.Timestamp) (*commit, Retained, err
 		return nil, Retained{}, err
 	}
 	batch := p.topic.db.pdb.NewBatch()
-	r, err := p.retainInto(batch, now)
+	r, removed, err := p.retainInto(batch, now)
+	if err == nil {
+		err = p.topic.db.deleteRemoved(batch, removed)
+	}
 	if err != nil {
 		return nil, r, p.broken(err)
 	}
@@ -135,64 +139,65 @@ func (p *Partition) retainedLocked(d retention.Decision) Retained {
 	return r
 }
 
-// retainInto rolls an idle active segment and removes what has expired, in the
-// batch and in memory. p.mu is held.
-func (p *Partition) retainInto(batch *pebble.Batch, now codec.Timestamp) (Retained, error) {
+// retainInto rolls an idle active segment and removes what has expired, in memory
+// and, but for the removals it returns, in the batch. p.mu is held.
+func (p *Partition) retainInto(batch *pebble.Batch, now codec.Timestamp) (Retained, []removal, error) {
 	d := p.expireLocked(now)
 	rolled := d.RollFirst || p.rollIdleLocked(now) != retention.NoRoll
 	if rolled {
 		if err := p.rollLocked(batch, p.mu.end); err != nil {
-			return Retained{}, err
+			return Retained{}, nil, err
 		}
 		if err := p.setSegment(batch, p.activeLocked()); err != nil {
-			return Retained{}, err
+			return Retained{}, nil, err
 		}
 	}
 	r := p.retainedLocked(d)
 	r.Rolled = rolled
 	if d.Drop == 0 {
-		return r, nil
+		return r, nil, nil
 	}
-	if err := p.dropSegmentsLocked(batch, d.Drop, d.NewStart); err != nil {
-		return r, err
+	removed, err := p.dropSegmentsLocked(batch, d.Drop, d.NewStart)
+	if err != nil {
+		return r, nil, err
 	}
-	p.topic.db.stats.retainedSegments.Add(uint64(r.Segments))
-	p.topic.db.stats.retainedMessages.Add(uint64(r.Messages))
-	p.topic.db.stats.retainedBytes.Add(uint64(r.WireBytes))
-	return r, nil
+	stats := &p.topic.db.stats
+	stats.retainedSegments.Add(uint64(r.Segments))
+	stats.retainedMessages.Add(uint64(r.Messages))
+	stats.retainedBytes.Add(uint64(r.WireBytes))
+	return r, []removal{removed}, nil
 }
 
-// dropSegmentsLocked removes the first n segments: four range deletes and the
-// new log start, whatever they hold. The log start moves first: see
-// entryScan.reopen. The ranges of successive calls are disjoint, for overlapping
-// ones would slow Pebble down.
-func (p *Partition) dropSegmentsLocked(batch *pebble.Batch, n int, start int64) error {
-	low, high := p.mu.segments[0].Base, p.mu.segments[n].Base
-	logLow := max(low, p.logStart.Load()) // below it DeleteBefore was
+// dropSegmentsLocked removes the first n segments from memory and their rows from
+// the segment space, and returns what else there is to delete. The log start
+// moves first: see entryScan.reopen.
+func (p *Partition) dropSegmentsLocked(batch *pebble.Batch, n int, start int64) (removal, error) {
+	r := removal{
+		p:       p,
+		low:     p.mu.segments[0].Base,
+		high:    p.mu.segments[n].Base,
+		logLow:  max(p.mu.segments[0].Base, p.logStart.Load()), // below it DeleteBefore was
+		emptied: n == len(p.mu.segments)-1 && p.activeLocked().Empty(),
+	}
+	for i := range p.mu.segments[:n] {
+		if err := batch.Delete(keys.AppendSegment(nil, p.id, p.mu.segments[i].Base), nil); err != nil {
+			return r, err
+		}
+	}
 	p.logStart.Store(start)
 	p.setSegmentsLocked(slices.Clone(p.mu.segments[n:]))
-	ranges := []keys.Range{
-		keys.LogRange(p.id.Companion(), low, high),
-		keys.TimestampRange(p.id, low, high),
-		keys.SegmentRange(p.id, low, high),
-	}
-	if logLow < high {
-		removed := keys.LogRange(p.id, logLow, high)
-		ranges = append(ranges, removed)
-		p.topic.db.reclaimer.add(removed)
-	}
-	if err := deleteRanges(batch, ranges); err != nil {
-		return err
-	}
 	if err := p.setState(batch); err != nil {
-		return err
+		return r, err
 	}
-	return p.scheduleLocked(batch) // the segments that are first now may be due earlier
+	return r, p.scheduleLocked(batch) // the segments that are first now may be due earlier
 }
 
-// deleteRanges adds range deletes to a batch.
+// deleteRanges adds range deletes to a batch; empty ranges need none.
 func deleteRanges(batch *pebble.Batch, ranges []keys.Range) error {
 	for _, r := range ranges {
+		if bytes.Compare(r.Start, r.End) >= 0 {
+			continue
+		}
 		if err := batch.DeleteRange(r.Start, r.End, nil); err != nil {
 			return err
 		}

@@ -18,9 +18,6 @@ type Shape struct {
 	MaxSets int // in a pipeline
 	// Large makes some values so large that write buffers are flushed.
 	Large bool
-	// KeepInterval never changes a topic's index interval. Where it was changed
-	// before a crash the store may place its next index rows differently.
-	KeepInterval bool
 	// Quiet leaves out steps that only read.
 	Quiet bool
 }
@@ -149,7 +146,7 @@ func (g *generator) change(log int) Op {
 	case 7:
 		return Maintain{}
 	case 8:
-		return Alter{log, g.config(), g.shape.KeepInterval}
+		return Alter{log, g.config()}
 	case 9:
 		return Sync{}
 	case 10:

@@ -23,14 +23,10 @@ func (o Tick) Run(_ context.Context, s *Store) error {
 type Alter struct {
 	Topic  int
 	Config engine.TopicConfig
-	// KeepInterval leaves the index interval as it is.
-	KeepInterval bool
 }
 
 // String shows what differs from the defaults.
-func (o Alter) String() string {
-	return fmt.Sprintf("topic %d to %v, keep interval %t", o.Topic, o.Config.Settings(), o.KeepInterval)
-}
+func (o Alter) String() string { return fmt.Sprintf("topic %d to %v", o.Topic, o.Config.Settings()) }
 
 // Run implements Op.
 func (o Alter) Run(_ context.Context, s *Store) error {
@@ -38,9 +34,6 @@ func (o Alter) Run(_ context.Context, s *Store) error {
 	n := o.Topic % len(s.Model.Topics)
 	config := o.Config
 	config.Partitions = t.Config.Partitions
-	if o.KeepInterval {
-		config.IndexIntervalBytes = t.Config.IndexIntervalBytes
-	}
 	return s.mutate(true, func(m *Model) { m.Topics[n].Config = config }, func() error {
 		return s.DB.AlterTopic(t.Name, config)
 	})
