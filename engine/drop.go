@@ -34,6 +34,9 @@ func (db *DB) DeleteTopic(ctx context.Context, name string) error {
 	}
 	t.drop()
 	db.catalog.remove(t)
+	if err := db.deleteTopicOffsets(context.WithoutCancel(ctx), batch, t.id); err != nil { // what stays is never seen
+		db.opts.Logger.Error("offsets of a deleted topic stay", "topic", name, "err", err)
+	}
 	if err := db.commitSync(ctx, batch); err != nil {
 		return fmt.Errorf("engine: delete %s: %w", name, err)
 	}
@@ -59,17 +62,20 @@ func (t *Topic) drop() {
 	}
 }
 
-// Drop deletes everything of the partition, offsets included: its next message
-// gets offset 0. Atomic and on stable storage when it returns. Reads that run
+// Drop deletes everything of the partition, offsets included, those that consumer
+// groups committed too: its next message gets offset 0. Atomic and on stable storage when it returns. Reads that run
 // meanwhile end as with TruncateTo.
 func (p *Partition) Drop(ctx context.Context) error {
 	err := p.exclusively(ctx, func() (*commit, error) {
+		batch := p.topic.db.pdb.NewBatch()
+		if err := p.deleteOffsets(batch); err != nil {
+			return nil, err
+		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if err := p.writableLocked(); err != nil {
 			return nil, err
 		}
-		batch := p.topic.db.pdb.NewBatch()
 		if err := p.dropInto(batch); err != nil {
 			return nil, p.broken(err)
 		}
@@ -90,6 +96,7 @@ func (p *Partition) dropInto(batch *pebble.Batch) error {
 	if err := deleteRanges(batch, keys.PartitionRanges(p.id)); err != nil {
 		return err
 	}
+	p.producers.Store(new(producers))
 	p.cutLocked(0)
 	p.logStart.Store(0)
 	p.setSegmentsLocked([]retention.Segment{retention.NewSegment(0)})

@@ -63,6 +63,10 @@ type Partition struct {
 	cuts atomic.Uint64
 
 	waiters atomic.Pointer[waiters] // nil until somebody waits
+
+	// producers are those who number their sets; nil until that matters. p.mu
+	// guards what is in it.
+	producers atomic.Pointer[producers]
 }
 
 // partitionState is the value of a state key.

@@ -30,7 +30,7 @@ func (p *Partition) truncateTo(ctx context.Context, offset int64) error {
 		case offset < 0:
 			return nil, p.outOfRange(offset)
 		case offset <= p.logStart.Load() || offset < p.mu.segments[0].Base: // nothing is left
-			return p.resetNow(offset)
+			return p.resetNow(offset, false)
 		case offset >= p.mu.end:
 			return nil, nil
 		}
@@ -45,7 +45,7 @@ func (p *Partition) ResetTo(ctx context.Context, offset int64) error {
 		if offset < 0 {
 			return nil, p.outOfRange(offset)
 		}
-		return p.resetNow(offset)
+		return p.resetNow(offset, true)
 	})
 	return p.wrap("reset", err)
 }
@@ -56,6 +56,9 @@ func (p *Partition) ResetTo(ctx context.Context, offset int64) error {
 // writes memory.
 func (p *Partition) exclusively(ctx context.Context, change func() (*commit, error)) error {
 	if err := p.appendable(ctx); err != nil {
+		return err
+	}
+	if err := p.loadProducers(); err != nil {
 		return err
 	}
 	if err := p.lockChange(ctx); err != nil {
@@ -82,24 +85,28 @@ func (p *Partition) changeDrained(ctx context.Context, change func() (*commit, e
 	return change()
 }
 
-// resetNow deletes everything and begins again at offset.
-func (p *Partition) resetNow(offset int64) (*commit, error) {
+// resetNow deletes everything and begins again at offset; anew with no memory of
+// producers either.
+func (p *Partition) resetNow(offset int64, anew bool) (*commit, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.writableLocked(); err != nil {
 		return nil, err
 	}
 	batch := p.topic.db.pdb.NewBatch()
-	if err := p.resetInto(batch, offset); err != nil {
+	if err := p.resetInto(batch, offset, anew); err != nil {
 		return nil, p.broken(err)
 	}
 	return p.queueLocked(batch)
 }
 
-func (p *Partition) resetInto(batch *pebble.Batch, offset int64) error {
+func (p *Partition) resetInto(batch *pebble.Batch, offset int64, anew bool) error {
 	ranges := p.tailRanges(p.mu.segments[0].Base)
 	p.topic.db.reclaimer.add(ranges[0])
 	if err := deleteRanges(batch, ranges); err != nil {
+		return err
+	}
+	if err := p.cutProducersLocked(batch, offset, anew); err != nil {
 		return err
 	}
 	p.cutLocked(offset)
@@ -341,6 +348,9 @@ func (t *truncation) write(batch *pebble.Batch, n int) error {
 		if err := batch.Set(keys.AppendLog(nil, p.id, t.tail.Last), t.tail.Value, nil); err != nil {
 			return err
 		}
+	}
+	if err := p.cutProducersLocked(batch, t.offset, false); err != nil {
+		return err
 	}
 	p.cutLocked(t.offset)
 	p.setSegmentsLocked(append(slices.Clone(p.mu.segments[:n]), t.segment))
