@@ -56,9 +56,7 @@ func (t *Topic) drop() {
 		p.mu.dropped = true
 		p.mu.Unlock()
 		p.loading.Unlock()
-		if w := p.waiters.Load(); w != nil {
-			w.wake()
-		}
+		p.wake()
 	}
 }
 

@@ -156,8 +156,14 @@ func (p *Partition) activeLocked() *retention.Segment {
 func (p *Partition) publish(e partitionEnd) {
 	p.readable.Store(e.end)
 	p.done.Store(e.seq)
+	p.wake()
+}
+
+// wake wakes who waits for the partition.
+func (p *Partition) wake() {
 	if w := p.waiters.Load(); w != nil {
 		w.wake()
+		w.watches.wake(p)
 	}
 }
 
@@ -249,6 +255,8 @@ type waiters struct {
 	waiting atomic.Bool
 	mu      sync.Mutex
 	ch      chan struct{}
+
+	watches watches
 }
 
 // wait returns a channel closed by the next wake. Check the condition again
