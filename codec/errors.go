@@ -16,8 +16,10 @@ const (
 	CodeCorruptMessage       Code = 2
 	CodeUnknownPartition     Code = 3
 	CodeMessageTooLarge      Code = 10
+	CodeMetadataTooLarge     Code = 12
 	CodeInvalidTopic         Code = 17
 	CodeRecordListTooLarge   Code = 18
+	CodeInvalidGroup         Code = 24
 	CodeInvalidTimestamp     Code = 32
 	CodeTopicExists          Code = 36
 	CodeInvalidPartitions    Code = 37
@@ -25,6 +27,8 @@ const (
 	CodeInvalidRequest       Code = 42
 	CodeUnsupportedForFormat Code = 43
 	CodePolicyViolation      Code = 44
+	CodeOutOfOrderSequence   Code = 45
+	CodeDuplicateSequence    Code = 46
 	CodeKafkaStorage         Code = 56
 )
 

@@ -11,6 +11,22 @@ type AppendOptions struct {
 	// Compression stores the set as compressed wrappers, where the topic's
 	// compression.type leaves the choice to the producer.
 	Compression codec.Compression
+
+	// Producer, if not empty, numbers the set: a set that the partition has
+	// already is not appended again and gets the receipt of the first time, also
+	// while that is on its way, after a crash and after a reopen. It names who
+	// appends, in at most 255 bytes.
+	//
+	// Sequence is the number of the set, one more than that of the producer's last
+	// set in this partition; the first may have any number from 0 on. A gap, and a
+	// repetition of one that is not among the last SequenceWindow, is a
+	// *SequenceError. An empty set has no number. The partition remembers the
+	// MaxProducers that appended last; of others it takes any number. A set that
+	// was removed from the end of the log, TruncateTo's, is forgotten.
+	//
+	// Numbered sets of topics in the v0 format cannot be compressed (ErrFormat).
+	Producer string
+	Sequence int64
 }
 
 // Receipt says where a set landed.
@@ -52,8 +68,8 @@ func (r Receipt) MessageTimestamp(own codec.Timestamp) codec.Timestamp {
 //
 // Errors (with KafkaCode): codec.ErrInvalidTimestamp (32), a null key on a
 // compacted topic (2), codec.ErrMessageTooLarge (10), codec.ErrRecordListTooLarge
-// (18), ErrUnknownTopic (3), ErrFailed, ErrClosed. An empty set succeeds with
-// Offset -1.
+// (18), *SequenceError (45, 46), ErrUnknownTopic (3), ErrFailed, ErrClosed. An
+// empty set succeeds with Offset -1.
 func (p *Partition) Append(ctx context.Context, msgs ...codec.Message) (Receipt, error) {
 	return p.AppendSet(ctx, msgs, AppendOptions{})
 }
@@ -119,8 +135,14 @@ func (p *Partition) submit(ctx context.Context, msgs []codec.Message, o AppendOp
 	if err := p.appendable(ctx); err != nil {
 		return Pending{}, err
 	}
+	if err := o.checkProducer(); err != nil {
+		return Pending{}, err
+	}
 	if len(msgs) == 0 {
 		return Pending{partition: p, receipt: emptyReceipt}, nil
+	}
+	if o.Producer != "" {
+		return p.submitNumbered(ctx, msgs, o)
 	}
 	settings := p.topic.settings()
 	if settings.magic == 0 && settings.targetCompression(o.Compression) != codec.None {
@@ -226,31 +248,32 @@ func (p *Partition) appendLocked(prep *prepared, admitted int64) (Pending, error
 	if err := p.writableLocked(); err != nil {
 		return Pending{}, err
 	}
-	st, err := p.stampLocked(prep, db.now())
+	st, err := p.stampLocked(db.now(), prep)
 	if err != nil {
 		return Pending{}, err
 	}
 	if err := p.applyLocked(prep.batch, st); err != nil {
 		return Pending{}, p.broken(err)
 	}
-	if !p.mu.active {
-		p.mu.active = true
-		db.activePartitions.Add(1)
-	}
+	p.appendedLocked()
 	cm := db.newCommit(prep.batch)
 	cm.bytes = admitted
-	cm.sync = db.opts.Durability == SyncAlways
 	cm.addEndLocked(p)
 	pending := Pending{partition: p, receipt: prep.receipt(st)}
-	if cm.sync {
-		pending.commit = cm
-	} else {
-		cm.ackEarly = true
-	}
-	if err := db.committer.enqueue(cm); err != nil {
+	waited, err := db.queueAcked(cm, nil)
+	if err != nil {
 		return Pending{}, p.broken(err)
 	}
+	pending.commit = waited
 	return pending, nil
+}
+
+// appendedLocked notes that the partition was appended to.
+func (p *Partition) appendedLocked() {
+	if !p.mu.active {
+		p.mu.active = true
+		p.topic.db.activePartitions.Add(1)
+	}
 }
 
 // receipt describes a stamped set.

@@ -253,6 +253,33 @@ func (cm *commit) addEndLocked(p *Partition) {
 	cm.ends = append(cm.ends, partitionEnd{p, p.mu.end, p.mu.seq})
 }
 
+// queueAcked queues an append as the durability mode says, and returns what to
+// wait for: nil where nobody waits. The locks of its partitions are held. Consumer
+// offsets in it are noted on the way.
+func (db *DB) queueAcked(cm *commit, offsets []offsetCommit) (waited *commit, err error) {
+	cm.sync = db.opts.Durability == SyncAlways
+	cm.ackEarly = !cm.sync
+	if cm.sync {
+		waited = cm // else the queue owns it
+	}
+	if len(offsets) == 0 {
+		return waited, db.committer.enqueue(cm)
+	}
+	return waited, db.groups.enqueue(db.committer, cm, offsets)
+}
+
+// queueBarrier queues a commit that changes nothing: it is done when everything
+// queued before is in Pebble and, if sync is set, on the disk.
+func (db *DB) queueBarrier(sync bool) (*commit, error) {
+	batch := db.pdb.NewBatch()
+	if err := batch.LogData(nil, nil); err != nil {
+		return nil, err
+	}
+	cm := db.newCommit(batch)
+	cm.sync, cm.internal = sync, true
+	return cm, db.committer.enqueue(cm)
+}
+
 // wait returns when the commit is done, the store has failed or ctx ends; in
 // the latter cases the outcome is unknown.
 func (db *DB) wait(ctx context.Context, cm *commit) error {

@@ -48,7 +48,7 @@ func crashHistories(t *testing.T, n int, opts engine.Options, o enginetest.Crash
 // CASES K01, K08: power is lost after every operation of the file system; what was
 // acknowledged is there, whole sets only, and the store agrees with itself.
 func TestCrashAnywhereKeepsWhatWasAcknowledged(t *testing.T) {
-	crashHistories(t, 10, engine.Options{}, enginetest.CrashOptions{Keep: keeps, Recovery: 40})
+	crashHistories(t, 6, engine.Options{}, enginetest.CrashOptions{Keep: keeps, Recovery: 150})
 }
 
 // A store that is not synced at every append comes back as it was at some point
@@ -59,7 +59,7 @@ func TestCrashWithoutSyncKeepsAPrefix(t *testing.T) {
 		"every": engine.SyncEvery(time.Millisecond),
 	} {
 		t.Run(name, func(t *testing.T) {
-			crashHistories(t, 4, engine.Options{Durability: mode}, enginetest.CrashOptions{Keep: keeps, Recovery: 100})
+			crashHistories(t, 2, engine.Options{Durability: mode}, enginetest.CrashOptions{Keep: keeps, Recovery: 300})
 		})
 	}
 }

@@ -38,6 +38,7 @@ type DB struct {
 	reclaimer  *reclaimer
 	catalog    catalog
 	stats      counters
+	groups     groups
 
 	// activePartitions counts the partitions appended to since Open; it decides
 	// where tables are cut.

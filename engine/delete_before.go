@@ -91,7 +91,7 @@ func (p *Partition) deleteBeforeLocked(offset int64) (*commit, error) {
 	if err == nil && old < offset {
 		// Index rows stay until their segment goes: a search needs them to know
 		// where not to look.
-		removed := keys.LogRange(p.id, old, offset)
+		removed := keys.LogRange(p.id(), old, offset)
 		p.topic.db.reclaimer.add(removed)
 		err = deleteRanges(batch, []keys.Range{removed})
 	}

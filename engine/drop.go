@@ -34,6 +34,9 @@ func (db *DB) DeleteTopic(ctx context.Context, name string) error {
 	}
 	t.drop()
 	db.catalog.remove(t)
+	if err := db.deleteTopicOffsets(context.WithoutCancel(ctx), batch, t.id); err != nil { // what stays is never seen
+		db.opts.Logger.Error("offsets of a deleted topic stay", "topic", name, "err", err)
+	}
 	if err := db.commitSync(ctx, batch); err != nil {
 		return fmt.Errorf("engine: delete %s: %w", name, err)
 	}
@@ -53,23 +56,24 @@ func (t *Topic) drop() {
 		p.mu.dropped = true
 		p.mu.Unlock()
 		p.loading.Unlock()
-		if w := p.waiters.Load(); w != nil {
-			w.wake()
-		}
+		p.wake()
 	}
 }
 
-// Drop deletes everything of the partition, offsets included: its next message
-// gets offset 0. Atomic and on stable storage when it returns. Reads that run
+// Drop deletes everything of the partition, offsets included, those that consumer
+// groups committed too: its next message gets offset 0. Atomic and on stable storage when it returns. Reads that run
 // meanwhile end as with TruncateTo.
 func (p *Partition) Drop(ctx context.Context) error {
 	err := p.exclusively(ctx, func() (*commit, error) {
+		batch := p.topic.db.pdb.NewBatch()
+		if err := p.deleteOffsets(batch); err != nil {
+			return nil, err
+		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if err := p.writableLocked(); err != nil {
 			return nil, err
 		}
-		batch := p.topic.db.pdb.NewBatch()
 		if err := p.dropInto(batch); err != nil {
 			return nil, p.broken(err)
 		}
@@ -82,14 +86,15 @@ func (p *Partition) Drop(ctx context.Context) error {
 // stays on disk.
 func (p *Partition) dropInto(batch *pebble.Batch) error {
 	if due := p.mu.alarm; due != retention.Never {
-		if err := batch.Delete(keys.AppendDue(nil, int64(due), p.id), nil); err != nil {
+		if err := batch.Delete(keys.AppendDue(nil, int64(due), p.id()), nil); err != nil {
 			return err
 		}
 	}
-	p.topic.db.reclaimer.add(keys.LogRange(p.id, 0, maxOffset))
-	if err := deleteRanges(batch, keys.PartitionRanges(p.id)); err != nil {
+	p.topic.db.reclaimer.add(keys.LogRange(p.id(), 0, maxOffset))
+	if err := deleteRanges(batch, keys.PartitionRanges(p.id())); err != nil {
 		return err
 	}
+	p.producers.Store(new(producers))
 	p.cutLocked(0)
 	p.logStart.Store(0)
 	p.setSegmentsLocked([]retention.Segment{retention.NewSegment(0)})

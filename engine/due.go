@@ -55,12 +55,12 @@ func (p *Partition) setAlarmLocked(batch *pebble.Batch, due codec.Timestamp) err
 		return nil
 	}
 	if old != retention.Never {
-		if err := batch.Delete(keys.AppendDue(nil, int64(old), p.id), nil); err != nil {
+		if err := batch.Delete(keys.AppendDue(nil, int64(old), p.id()), nil); err != nil {
 			return err
 		}
 	}
 	if due != retention.Never {
-		if err := batch.Set(keys.AppendDue(nil, int64(due), p.id), nil, nil); err != nil {
+		if err := batch.Set(keys.AppendDue(nil, int64(due), p.id()), nil, nil); err != nil {
 			return err
 		}
 	}
@@ -87,7 +87,7 @@ func (p *Partition) setState(batch *pebble.Batch) error {
 	if err != nil {
 		return err
 	}
-	return batch.Set(keys.AppendState(nil, p.id), value, nil)
+	return batch.Set(keys.AppendState(nil, p.id()), value, nil)
 }
 
 // ringTopic adds alarms to the batch that make every partition of the topic that

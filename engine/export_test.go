@@ -12,7 +12,7 @@ import (
 
 // TestKeys gives tests outside the package the ids they need to find a
 // partition's rows in the Pebble store underneath.
-func (p *Partition) TestKeys() keys.Partition { return p.id }
+func (p *Partition) TestKeys() keys.Partition { return p.id() }
 
 // Recompressions is how many wrappers were compressed again.
 func (db *DB) Recompressions() uint64 { return db.stats.recompressions.Load() }
@@ -45,7 +45,7 @@ func (p *Partition) StartAt(t testing.TB, offset int64) {
 		t.Fatal(err)
 	}
 	batch := p.topic.db.pdb.NewBatch()
-	if err := batch.Set(keys.AppendState(nil, p.id), row, nil); err != nil {
+	if err := batch.Set(keys.AppendState(nil, p.id()), row, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.topic.db.commitSync(context.Background(), batch); err != nil {

@@ -47,7 +47,7 @@ func (p *Partition) load() error {
 }
 
 func (p *Partition) loadState() (partitionState, error) {
-	value, err := p.topic.db.get(keys.AppendState(nil, p.id))
+	value, err := p.topic.db.get(keys.AppendState(nil, p.id()))
 	if err != nil {
 		return partitionState{}, err
 	}
@@ -59,7 +59,7 @@ func (p *Partition) loadState() (partitionState, error) {
 }
 
 func (p *Partition) loadSegments() ([]retention.Segment, error) {
-	r := keys.SegmentRange(p.id, 0, maxOffset)
+	r := keys.SegmentRange(p.id(), 0, maxOffset)
 	it, err := p.topic.db.newIter(r.Start, r.End)
 	if err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func (p *Partition) loadSegments() ([]retention.Segment, error) {
 // they made due were written with them. A damaged entry counts as one without
 // timestamps: it is reported where it is read, and its neighbours stay usable.
 func (p *Partition) replay(active *retention.Segment) error {
-	r := keys.LogRange(p.id, active.End, maxOffset)
+	r := keys.LogRange(p.id(), active.End, maxOffset)
 	it, err := p.topic.db.newIter(r.Start, r.End)
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func damagedAppended(offset int64, clock codec.Timestamp, stored int) retention.
 // appends it repeats where the index interval was changed in between or an entry
 // is damaged, and a search relies on the rows it is told of.
 func (p *Partition) trustIndex(active, saved *retention.Segment) error {
-	r := keys.TimestampRange(p.id, active.Base, active.Base+1)
+	r := keys.TimestampRange(p.id(), active.Base, active.Base+1)
 	it, err := p.topic.db.newIter(r.Start, r.End)
 	if err != nil {
 		return err

@@ -22,6 +22,8 @@ type Maintained struct {
 	Rolled int
 	// Removed sums what retention removed; Start means nothing in it.
 	Removed Retained
+	// Groups counts the consumer groups forgotten, see Options.GroupExpiry.
+	Groups int
 }
 
 // Bounds of one maintenance batch: how many partitions share it. Their locks
@@ -46,6 +48,9 @@ func (db *DB) MaintainOnce(ctx context.Context, now time.Time) (Maintained, erro
 	db.maintaining.Lock()
 	defer db.maintaining.Unlock()
 	done, err := db.maintain(ctx, codec.TimestampOf(now))
+	if err == nil {
+		done.Groups, err = db.expireIdleGroups(ctx, codec.TimestampOf(now))
+	}
 	db.maintained(now, done, err)
 	return done, err
 }
@@ -150,7 +155,7 @@ func (db *DB) maintainBatch(ctx context.Context, alarms []alarm, now codec.Times
 }
 
 func comparePartitions(a, b *Partition) int {
-	return cmp.Or(cmp.Compare(a.id.Topic, b.id.Topic), cmp.Compare(a.id.Number, b.id.Number))
+	return cmp.Or(cmp.Compare(a.id().Topic, b.id().Topic), cmp.Compare(a.id().Number, b.id().Number))
 }
 
 // maintainLocked changes all partitions and queues the batch under all their
@@ -163,7 +168,7 @@ func (db *DB) maintainLocked(batch *pebble.Batch, due []*Partition, now codec.Ti
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if p.mu.cutting != nil { // never wait for a truncation with locks held
-			if err := batch.Set(keys.AppendDue(nil, int64(now)+1, p.id), nil, nil); err != nil {
+			if err := batch.Set(keys.AppendDue(nil, int64(now)+1, p.id()), nil, nil); err != nil {
 				return nil, err
 			}
 			continue
@@ -293,10 +298,11 @@ func (db *DB) maintained(now time.Time, done Maintained, err error) {
 	t := &db.status.Total
 	t.Due += done.Due
 	t.Rolled += done.Rolled
+	t.Groups += done.Groups
 	t.Removed.add(done.Removed)
 	t.Removed.DiskBytes += done.Removed.DiskBytes
-	if done.Removed.Segments > 0 || done.Rolled > 0 {
+	if done.Removed.Segments > 0 || done.Rolled > 0 || done.Groups > 0 {
 		db.opts.Logger.Info("maintenance", "due", done.Due, "rolled", done.Rolled,
-			"segments", done.Removed.Segments, "messages", done.Removed.Messages, "bytes", done.Removed.WireBytes)
+			"segments", done.Removed.Segments, "messages", done.Removed.Messages, "bytes", done.Removed.WireBytes, "groups", done.Groups)
 	}
 }

@@ -51,6 +51,11 @@ type Options struct {
 	// append beyond it blocks. Zero means 32 MiB.
 	MaxQueuedBytes int64
 
+	// GroupExpiry makes the store forget the offsets of consumer groups that have
+	// committed nothing for so long (Kafka's offsets.retention.minutes). Zero means
+	// never.
+	GroupExpiry time.Duration
+
 	// MustExist makes Open fail with ErrNotExist instead of creating a store.
 	MustExist bool
 	// AllowDataLoss opens a store of which acknowledged data is missing: Open
@@ -113,6 +118,7 @@ func (o Options) validate() error {
 	check(o.MemTableBytes == 0 || o.MemTableBytes >= minMemTable && o.MemTableBytes <= maxMemTable, "MemTableBytes", o.MemTableBytes, "64 KiB to 1 GiB")
 	check(o.CacheBytes >= 0, "CacheBytes", o.CacheBytes, ">= 0")
 	check(o.MaxQueuedBytes >= 0, "MaxQueuedBytes", o.MaxQueuedBytes, ">= 0")
+	check(o.GroupExpiry >= 0, "GroupExpiry", o.GroupExpiry, ">= 0")
 	errs = append(errs, o.Defaults.validate())
 	return errors.Join(errs...)
 }

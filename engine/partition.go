@@ -17,10 +17,10 @@ import (
 // It is safe for concurrent use. The first use reads the partition's segments;
 // until then it costs nothing.
 type Partition struct {
-	topic *Topic // nil in the zero Partition
-	id    keys.Partition
-
-	absent  bool // the topic had no such partition
+	topic  *Topic // nil in the zero Partition
+	number int32
+	// loaded and the size of this struct: a store has many partitions, and each
+	// opened one costs this and its segments. DESIGN.md says how much.
 	loaded  atomic.Bool
 	loading sync.Mutex
 
@@ -48,6 +48,7 @@ type Partition struct {
 		unsaved bool // the active segment's stored row is behind
 		active  bool // appended to since Open
 		dropped bool // deleted with its topic
+		absent  bool // the topic had no such partition; never changes
 	}
 
 	// logStart is the first offset that may be read. It moves before what lies
@@ -63,6 +64,10 @@ type Partition struct {
 	cuts atomic.Uint64
 
 	waiters atomic.Pointer[waiters] // nil until somebody waits
+
+	// producers are those who number their sets; nil until that matters. p.mu
+	// guards what is in it.
+	producers atomic.Pointer[producers]
 }
 
 // partitionState is the value of a state key.
@@ -86,7 +91,7 @@ func (p *Partition) Number() int32 {
 	if p == nil {
 		return -1
 	}
-	return p.id.Number
+	return p.number
 }
 
 // String returns topic/number.
@@ -113,6 +118,9 @@ func (p *Partition) Offsets() (Offsets, error) {
 	return Offsets{p.logStart.Load(), p.readable.Load(), p.mu.end}, nil
 }
 
+// id returns the partition's name in keys.
+func (p *Partition) id() keys.Partition { return keys.Partition{Topic: p.topic.id, Number: p.number} }
+
 // wrap names the operation and the partition in an error.
 func (p *Partition) wrap(op string, err error) error {
 	if err == nil {
@@ -124,7 +132,7 @@ func (p *Partition) wrap(op string, err error) error {
 // ready loads the partition on first use; reads need no more.
 func (p *Partition) ready() error {
 	switch {
-	case p == nil || p.topic == nil || p.absent || p.topic.dropped.Load():
+	case p == nil || p.topic == nil || p.mu.absent || p.topic.dropped.Load():
 		return ErrUnknownTopic
 	case p.topic.db.isClosed():
 		return ErrClosed
@@ -152,8 +160,14 @@ func (p *Partition) activeLocked() *retention.Segment {
 func (p *Partition) publish(e partitionEnd) {
 	p.readable.Store(e.end)
 	p.done.Store(e.seq)
+	p.wake()
+}
+
+// wake wakes who waits for the partition.
+func (p *Partition) wake() {
 	if w := p.waiters.Load(); w != nil {
 		w.wake()
+		w.watches.wake(p)
 	}
 }
 
@@ -245,6 +259,8 @@ type waiters struct {
 	waiting atomic.Bool
 	mu      sync.Mutex
 	ch      chan struct{}
+
+	watches watches
 }
 
 // wait returns a channel closed by the next wake. Check the condition again

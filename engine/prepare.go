@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/batchrepr"
 
 	"github.com/cairnlog/cairn/codec"
 	"github.com/cairnlog/cairn/keys"
@@ -324,20 +325,20 @@ func (prep *prepared) addWrapper(p *Partition, w codec.StoredWrapper, timestamp 
 func (prep *prepared) newEntry(p *Partition, n int) *preparedEntry {
 	moved := cap(prep.batch.Repr())-prep.batch.Len() < n+keys.LogSize+16
 	op := prep.batch.SetDeferred(keys.LogSize, n)
-	keys.AppendLog(op.Key[:0], p.id, 0)
+	keys.AppendLog(op.Key[:0], p.id(), 0)
 	first := prep.messages
 	prep.entries = append(prep.entries, preparedEntry{key: op.Key, value: op.Value, first: first,
 		maxTimestamp: codec.NoTimestamp, maxOffset: -1})
 	_ = op.Finish() // fails only on an indexed batch
 	if moved {
-		prep.relocate()
+		reader := prep.batch.Reader()
+		prep.relocate(&reader)
 	}
 	return &prep.entries[len(prep.entries)-1]
 }
 
-// relocate points the entries into the batch after its memory moved.
-func (prep *prepared) relocate() {
-	reader := prep.batch.Reader()
+// relocate points the entries to where a reader finds them after they moved.
+func (prep *prepared) relocate(reader *batchrepr.Reader) {
 	for i := range prep.entries {
 		_, key, value, ok, err := reader.Next()
 		if !ok || err != nil {

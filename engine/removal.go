@@ -40,22 +40,22 @@ func (db *DB) deleteRemoved(batch *pebble.Batch, removed []removal) error {
 // neighbours reports whether b's partition follows a's and nothing stays of
 // either that one range over both could hit.
 func neighbours(a, b *removal) bool {
-	return a.emptied && b.emptied && a.p.id.Topic == b.p.id.Topic && a.p.id.Number+1 == b.p.id.Number
+	return a.emptied && b.emptied && a.p.id().Topic == b.p.id().Topic && a.p.id().Number+1 == b.p.id().Number
 }
 
 // joined returns the ranges of first to last; companions count the other way.
 func joined(first, last *removal) []keys.Range {
 	log := keys.Range{
-		Start: keys.LogRange(first.p.id, first.logLow, maxOffset).Start,
-		End:   keys.LogRange(last.p.id, 0, last.high).End,
+		Start: keys.LogRange(first.p.id(), first.logLow, maxOffset).Start,
+		End:   keys.LogRange(last.p.id(), 0, last.high).End,
 	}
 	companion := keys.Range{
-		Start: keys.LogRange(last.p.id.Companion(), last.low, maxOffset).Start,
-		End:   keys.LogRange(first.p.id.Companion(), 0, first.high).End,
+		Start: keys.LogRange(last.p.id().Companion(), last.low, maxOffset).Start,
+		End:   keys.LogRange(first.p.id().Companion(), 0, first.high).End,
 	}
 	times := keys.Range{
-		Start: keys.TimestampRange(first.p.id, first.low, maxOffset).Start,
-		End:   keys.TimestampRange(last.p.id, 0, last.high).End,
+		Start: keys.TimestampRange(first.p.id(), first.low, maxOffset).Start,
+		End:   keys.TimestampRange(last.p.id(), 0, last.high).End,
 	}
 	return []keys.Range{log, companion, times}
 }

@@ -112,7 +112,7 @@ func (p *Partition) planRetention(now codec.Timestamp) Retained {
 	low, high := p.mu.segments[0].Base, d.NewStart
 	p.mu.Unlock()
 	if d.Drop > 0 {
-		lr := keys.LogRange(p.id, low, high)
+		lr := keys.LogRange(p.id(), low, high)
 		if n, err := p.topic.db.diskUsage(lr); err == nil { // an estimate may be missing, the removal not
 			r.DiskBytes = n
 		}
@@ -180,7 +180,7 @@ func (p *Partition) dropSegmentsLocked(batch *pebble.Batch, n int, start int64) 
 		emptied: n == len(p.mu.segments)-1 && p.activeLocked().Empty(),
 	}
 	for i := range p.mu.segments[:n] {
-		if err := batch.Delete(keys.AppendSegment(nil, p.id, p.mu.segments[i].Base), nil); err != nil {
+		if err := batch.Delete(keys.AppendSegment(nil, p.id(), p.mu.segments[i].Base), nil); err != nil {
 			return r, err
 		}
 	}

@@ -46,7 +46,7 @@ func (s *entryScan) next() (bool, error) {
 		if err := s.reopen(); err != nil {
 			return false, err
 		}
-		step, key = seekGE, keys.AppendLog(nil, s.p.id, s.from)
+		step, key = seekGE, keys.AppendLog(nil, s.p.id(), s.from)
 	}
 	ok, err := s.it.move(step, key)
 	if err != nil || !ok {
@@ -70,7 +70,7 @@ func (s *entryScan) next() (bool, error) {
 // the cuts are checked after it is made: they move before the deletion that
 // follows them, so what the iterator sees is whole.
 func (s *entryScan) reopen() error {
-	r := keys.LogRange(s.p.id, s.from, maxOffset) // never below the log start: range tombstones live there
+	r := keys.LogRange(s.p.id(), s.from, maxOffset) // never below the log start: range tombstones live there
 	it, err := s.p.topic.db.newIter(r.Start, r.End)
 	if err != nil {
 		return err

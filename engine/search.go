@@ -106,13 +106,13 @@ func (p *Partition) searchStart(seg *retention.Segment, ts codec.Timestamp) (int
 	if seg.IndexedTimestamp < ts {
 		return seg.ScanFrom, nil
 	}
-	r := keys.TimestampRange(p.id, seg.Base, seg.Base+1)
+	r := keys.TimestampRange(p.id(), seg.Base, seg.Base+1)
 	it, err := p.topic.db.newIter(r.Start, r.End)
 	if err != nil {
 		return 0, err
 	}
 	defer it.close()
-	key := keys.AppendTimestamp(nil, p.id, seg.Base, int64(ts))
+	key := keys.AppendTimestamp(nil, p.id(), seg.Base, int64(ts))
 	row, ok, err := p.timestampRow(it, seekGE, key)
 	if err != nil || ok {
 		return row.ScanFrom, err
@@ -126,7 +126,7 @@ func (p *Partition) searchStart(seg *retention.Segment, ts codec.Timestamp) (int
 
 // afterTimestamp returns the key after the row of a timestamp in a segment.
 func (p *Partition) afterTimestamp(base int64, ts codec.Timestamp) []byte {
-	return append(keys.AppendTimestamp(nil, p.id, base, int64(ts)), 0)
+	return append(keys.AppendTimestamp(nil, p.id(), base, int64(ts)), 0)
 }
 
 // timestampRow moves the iterator and returns the row it stands on, false if

@@ -91,7 +91,7 @@ func (p *Partition) timeIndex(ctx context.Context, yield func(retention.IndexRow
 	if err := p.settled(ctx); err != nil {
 		return false, err
 	}
-	r := keys.LogRange(p.id.Companion(), 0, maxOffset)
+	r := keys.LogRange(p.id().Companion(), 0, maxOffset)
 	it, err := p.topic.db.newIter(r.Start, r.End)
 	if err != nil {
 		return false, err

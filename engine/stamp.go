@@ -27,29 +27,57 @@ type stamped struct {
 // 150 bytes, so it costs 0.06 %.
 const segmentRowInterval = 256 << 10
 
-// stampLocked decides about a prepared set at clock now. On an error nothing
-// has changed.
-func (p *Partition) stampLocked(prep *prepared, now codec.Timestamp) (stamped, error) {
-	s := prep.settings
-	if err := s.checkTimes(prep, now); err != nil {
+// stampLocked decides about a prepared set at clock now; several are one set, in
+// their order. On an error nothing has changed.
+func (p *Partition) stampLocked(now codec.Timestamp, preps ...*prepared) (stamped, error) {
+	whole, err := p.checkStampLocked(now, preps)
+	if err != nil {
 		return stamped{}, err
 	}
-	base := p.mu.end
-	if base > maxOffset-1-prep.messages {
-		return stamped{}, codec.Errorf(codec.CodeRecordListTooLarge, "offsets are exhausted")
-	}
-	largest := prep.largest
-	if prep.clocked() {
-		largest = max(now, 0)
-	}
 	active := p.activeLocked()
-	reason := retention.RollBefore(*active, retention.Set{
-		LastOffset: base + prep.messages - 1, MaxTimestamp: largest, WireBytes: prep.wire,
-	}, s.rollPolicy(p.Topic(), p.Number(), active.Base), now)
-	for i := range prep.entries {
-		prep.entries[i].seal(base, prep, now)
+	s := preps[len(preps)-1].settings
+	reason := retention.RollBefore(*active, whole, s.rollPolicy(p.Topic(), p.Number(), active.Base), now)
+	st := stamped{roll: reason != retention.NoRoll, base: p.mu.end, clock: now}
+	base := p.mu.end
+	for _, prep := range preps {
+		for i := range prep.entries {
+			prep.entries[i].seal(base, prep, now)
+		}
+		base += prep.messages
+		if st.entries == nil {
+			st.entries = prep.entries
+		} else {
+			st.entries = append(st.entries[:len(st.entries):len(st.entries)], prep.entries...)
+		}
 	}
-	return stamped{roll: reason != retention.NoRoll, base: base, entries: prep.entries, clock: now}, nil
+	return st, nil
+}
+
+// checkStampLocked returns what is stamped as retention sees it, or why it is
+// refused.
+func (p *Partition) checkStampLocked(now codec.Timestamp, preps []*prepared) (retention.Set, error) {
+	whole := retention.Set{MaxTimestamp: codec.NoTimestamp}
+	messages := int64(0)
+	for _, prep := range preps {
+		if err := prep.settings.checkTimes(prep, now); err != nil {
+			return whole, err
+		}
+		largest := prep.largest
+		if prep.clocked() {
+			largest = max(now, 0)
+		}
+		whole.MaxTimestamp = max(whole.MaxTimestamp, largest)
+		whole.WireBytes += prep.wire
+		messages += prep.messages
+		if limit := prep.settings.segmentBytes; whole.WireBytes > limit {
+			return whole, codec.Errorf(codec.CodeRecordListTooLarge, "sets of %d wire bytes exceed segment.bytes %d", whole.WireBytes, limit)
+		}
+	}
+	if p.mu.end > maxOffset-1-messages {
+		return whole, codec.Errorf(codec.CodeRecordListTooLarge, "offsets are exhausted")
+	}
+	whole.LastOffset = p.mu.end + messages - 1
+	return whole, nil
 }
 
 // checkTimes applies the timestamp threshold (SPEC 2.2.10-14). Under
@@ -163,7 +191,7 @@ func (p *Partition) setSegment(batch *pebble.Batch, s *retention.Segment) error 
 	if !s.Sealed {
 		p.mu.unsaved = false
 	}
-	return batch.Set(keys.AppendSegment(nil, p.id, s.Base), retention.AppendSegment(nil, *s), nil)
+	return batch.Set(keys.AppendSegment(nil, p.id(), s.Base), retention.AppendSegment(nil, *s), nil)
 }
 
 // setIndexRow writes a time-index row to both places: the companion partition,
@@ -171,10 +199,10 @@ func (p *Partition) setSegment(batch *pebble.Batch, s *retention.Segment) error 
 // keyspace, where a search finds it.
 func (p *Partition) setIndexRow(batch *pebble.Batch, row retention.IndexRow) error {
 	var keyBuf, valueBuf [64]byte // larger than any key or row: nothing is allocated
-	key := keys.AppendLog(keyBuf[:0], p.id.Companion(), row.Offset)
+	key := keys.AppendLog(keyBuf[:0], p.id().Companion(), row.Offset)
 	if err := batch.Set(key, codec.AppendIndexRow(valueBuf[:0], key, row), nil); err != nil {
 		return err
 	}
-	key = keys.AppendTimestamp(keyBuf[:0], p.id, row.Base, int64(row.Timestamp))
+	key = keys.AppendTimestamp(keyBuf[:0], p.id(), row.Base, int64(row.Timestamp))
 	return batch.Set(key, codec.AppendTimestampRow(valueBuf[:0], key, row), nil)
 }

@@ -3,8 +3,6 @@ package engine
 import (
 	"sync"
 	"sync/atomic"
-
-	"github.com/cairnlog/cairn/keys"
 )
 
 // Topic is a handle on a topic of an open store. It is safe for concurrent use
@@ -77,9 +75,9 @@ func (t *Topic) Partition(n int32) *Partition {
 	if p := t.mu.partitions.get(n); p != nil {
 		return p
 	}
-	p := &Partition{topic: t, id: keys.Partition{Topic: t.id, Number: n}}
-	p.absent = n < 0 || n >= t.Partitions()
-	if !p.absent { // another is not kept: one partition has one handle
+	p := &Partition{topic: t, number: n}
+	p.mu.absent = n < 0 || n >= t.Partitions()
+	if !p.mu.absent { // another is not kept: one partition has one handle
 		t.mu.partitions.set(n, p)
 	}
 	return p

@@ -30,7 +30,7 @@ func (p *Partition) truncateTo(ctx context.Context, offset int64) error {
 		case offset < 0:
 			return nil, p.outOfRange(offset)
 		case offset <= p.logStart.Load() || offset < p.mu.segments[0].Base: // nothing is left
-			return p.resetNow(offset)
+			return p.resetNow(offset, false)
 		case offset >= p.mu.end:
 			return nil, nil
 		}
@@ -45,7 +45,7 @@ func (p *Partition) ResetTo(ctx context.Context, offset int64) error {
 		if offset < 0 {
 			return nil, p.outOfRange(offset)
 		}
-		return p.resetNow(offset)
+		return p.resetNow(offset, true)
 	})
 	return p.wrap("reset", err)
 }
@@ -56,6 +56,9 @@ func (p *Partition) ResetTo(ctx context.Context, offset int64) error {
 // writes memory.
 func (p *Partition) exclusively(ctx context.Context, change func() (*commit, error)) error {
 	if err := p.appendable(ctx); err != nil {
+		return err
+	}
+	if err := p.loadProducers(); err != nil {
 		return err
 	}
 	if err := p.lockChange(ctx); err != nil {
@@ -82,24 +85,28 @@ func (p *Partition) changeDrained(ctx context.Context, change func() (*commit, e
 	return change()
 }
 
-// resetNow deletes everything and begins again at offset.
-func (p *Partition) resetNow(offset int64) (*commit, error) {
+// resetNow deletes everything and begins again at offset; anew with no memory of
+// producers either.
+func (p *Partition) resetNow(offset int64, anew bool) (*commit, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.writableLocked(); err != nil {
 		return nil, err
 	}
 	batch := p.topic.db.pdb.NewBatch()
-	if err := p.resetInto(batch, offset); err != nil {
+	if err := p.resetInto(batch, offset, anew); err != nil {
 		return nil, p.broken(err)
 	}
 	return p.queueLocked(batch)
 }
 
-func (p *Partition) resetInto(batch *pebble.Batch, offset int64) error {
+func (p *Partition) resetInto(batch *pebble.Batch, offset int64, anew bool) error {
 	ranges := p.tailRanges(p.mu.segments[0].Base)
 	p.topic.db.reclaimer.add(ranges[0])
 	if err := deleteRanges(batch, ranges); err != nil {
+		return err
+	}
+	if err := p.cutProducersLocked(batch, offset, anew); err != nil {
 		return err
 	}
 	p.cutLocked(offset)
@@ -131,10 +138,10 @@ func (p *Partition) cutBelow(offset int64, before uint64) bool {
 // tailRanges is all rows from a segment base on.
 func (p *Partition) tailRanges(base int64) []keys.Range {
 	return []keys.Range{
-		keys.LogRange(p.id, base, maxOffset),
-		keys.LogRange(p.id.Companion(), base, maxOffset),
-		keys.TimestampRange(p.id, base, maxOffset),
-		keys.SegmentRange(p.id, base, maxOffset),
+		keys.LogRange(p.id(), base, maxOffset),
+		keys.LogRange(p.id().Companion(), base, maxOffset),
+		keys.TimestampRange(p.id(), base, maxOffset),
+		keys.SegmentRange(p.id(), base, maxOffset),
 	}
 }
 
@@ -208,7 +215,7 @@ func (t *truncation) read() error {
 // offset of the last.
 func (t *truncation) keepRows(kept *retention.Segment) (from int64, err error) {
 	p := t.p
-	r := keys.LogRange(p.id.Companion(), t.segment.Base, t.offset)
+	r := keys.LogRange(p.id().Companion(), t.segment.Base, t.offset)
 	it, err := p.topic.db.newIter(r.Start, r.End)
 	if err != nil {
 		return 0, err
@@ -303,7 +310,7 @@ func (t *truncation) split(scan *entryScan, kept *retention.Segment) error {
 	if f.Kept == 0 {
 		return nil
 	}
-	key := keys.AppendLog(nil, p.id, f.Last)
+	key := keys.AppendLog(nil, p.id(), f.Last)
 	codec.Seal(key, f.Value, f.Stamp)
 	left, err := codec.ParseEntry(key, f.Value)
 	if err != nil {
@@ -321,16 +328,16 @@ func (t *truncation) split(scan *entryScan, kept *retention.Segment) error {
 func (t *truncation) write(batch *pebble.Batch, n int) error {
 	p := t.p
 	rowsFrom := t.offset
-	times := keys.TimestampRange(p.id, t.oldBase, maxOffset)
+	times := keys.TimestampRange(p.id(), t.oldBase, maxOffset)
 	if t.segment.Empty() { // no row of it may stay
 		rowsFrom = t.oldBase
 	} else {
 		times.Start = p.afterTimestamp(t.oldBase, t.segment.IndexedTimestamp)
 	}
 	ranges := []keys.Range{
-		keys.LogRange(p.id, t.offset, maxOffset),
-		keys.LogRange(p.id.Companion(), rowsFrom, maxOffset),
-		keys.SegmentRange(p.id, t.oldBase, maxOffset),
+		keys.LogRange(p.id(), t.offset, maxOffset),
+		keys.LogRange(p.id().Companion(), rowsFrom, maxOffset),
+		keys.SegmentRange(p.id(), t.oldBase, maxOffset),
 		times,
 	}
 	p.topic.db.reclaimer.add(ranges[0])
@@ -338,9 +345,12 @@ func (t *truncation) write(batch *pebble.Batch, n int) error {
 		return err
 	}
 	if t.tail != nil {
-		if err := batch.Set(keys.AppendLog(nil, p.id, t.tail.Last), t.tail.Value, nil); err != nil {
+		if err := batch.Set(keys.AppendLog(nil, p.id(), t.tail.Last), t.tail.Value, nil); err != nil {
 			return err
 		}
+	}
+	if err := p.cutProducersLocked(batch, t.offset, false); err != nil {
+		return err
 	}
 	p.cutLocked(t.offset)
 	p.setSegmentsLocked(append(slices.Clone(p.mu.segments[:n]), t.segment))

@@ -15,6 +15,7 @@
 //	epochs      07    topic u32 | partition u32 | epoch u32
 //	offsets     08    group, escaped | 00 01 | topic u32 | partition u32
 //	due         09    time u64 | topic u32 | partition u32
+//	producers   0a    topic u32 | partition u32 | producer
 //
 // A partition number is the 32 bits of an int32: 0, 1, 2 and so on count up from
 // 00000000, and their companions -1, -2, -3 count down from ffffffff (SPEC 5.8).
@@ -22,7 +23,8 @@
 // A timestamp may be negative, so its sign bit is flipped: -1 is
 // 7fffffffffffffff and 0 is 8000000000000000. A group may hold any bytes: 00 is
 // written as 00 ff, and the end as 00 01, which sorts a group before the groups
-// it is a prefix of. The two name fields need neither, as they end their key.
+// it is a prefix of. Names of settings, topics and producers need neither, as they
+// end their key.
 //
 // The package knows no values and no policy. Its functions keep nothing, share
 // nothing and may be called concurrently.

@@ -37,3 +37,4 @@ func FuzzDecodeState(f *testing.F)     { fuzzDecode(f, "state") }
 func FuzzDecodeEpoch(f *testing.F)     { fuzzDecode(f, "epochs") }
 func FuzzDecodeOffset(f *testing.F)    { fuzzDecode(f, "offsets") }
 func FuzzDecodeDue(f *testing.F)       { fuzzDecode(f, "due") }
+func FuzzDecodeProducer(f *testing.F)  { fuzzDecode(f, "producers") }

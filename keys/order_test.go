@@ -114,11 +114,12 @@ func TestDecodeRefusesOtherBytes(t *testing.T) {
 			{8, 'g', 0, 1, 0, 0, 0, 1, 0, 0, 0, 2, 255}, // long
 		},
 	}
+	malformed["producers"] = [][]byte{keys.AppendProducer(nil, p, "")[:8]}
 	for i, s := range spaces {
 		key := s.append(nil, row{name: "name", partition: p, offset: 3, time: 4, epoch: 5})
 		malformed[s.name] = append(malformed[s.name], nil, []byte{}, []byte{0xff},
 			spaces[(i+1)%len(spaces)].append(nil, row{name: "other", partition: p}))
-		if s.name != "meta" && s.name != "catalog" { // the rest of those keys is a name
+		if s.name != "meta" && s.name != "catalog" && s.name != "producers" { // the rest of those keys is a name
 			malformed[s.name] = append(malformed[s.name], key[:len(key)-1], append(bytes.Clone(key), 0))
 		}
 		for _, bad := range malformed[s.name] {

@@ -18,10 +18,11 @@ const (
 	spaceEpochs
 	spaceOffsets
 	spaceDue
+	spaceProducers
 )
 
 // partitionSpaces are the spaces whose fields start with a partition.
-var partitionSpaces = [...]byte{spaceLog, spaceTimestamps, spaceSegments, spaceState, spaceEpochs}
+var partitionSpaces = [...]byte{spaceLog, spaceTimestamps, spaceSegments, spaceState, spaceEpochs, spaceProducers}
 
 // partitionSize is the length of a space byte and a partition.
 const partitionSize = 1 + 4 + 4

@@ -40,7 +40,7 @@ func EpochRange(p Partition, from, to int32) Range {
 }
 
 // PartitionRanges returns everything of a partition and of its companion, in key
-// order: log, timestamps, segments, state and epochs. Committed consumer offsets
+// order: log, timestamps, segments, state, epochs and producers. Committed consumer offsets
 // are not among it: they are ordered by group.
 func PartitionRanges(p Partition) []Range {
 	if p.IsCompanion() {
@@ -67,6 +67,15 @@ func TopicRanges(topic uint32) []Range {
 
 // OffsetGroupRange returns all committed offsets of one consumer group.
 func OffsetGroupRange(group string) Range { return prefixRange(appendGroup(nil, group)) }
+
+// OffsetTopicRange returns the offsets that one consumer group committed for the
+// partitions of a topic.
+func OffsetTopicRange(group string, topic uint32) Range {
+	return prefixRange(binary.BigEndian.AppendUint32(appendGroup(nil, group), topic))
+}
+
+// ProducerRange returns the producers of a partition.
+func ProducerRange(p Partition) Range { return prefixRange(appendPartition(nil, spaceProducers, p)) }
 
 // CatalogRange returns the rows of all topics.
 func CatalogRange() Range { return prefixRange([]byte{spaceCatalog}) }

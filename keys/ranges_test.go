@@ -77,10 +77,12 @@ func TestRangeFromANegativeOffsetStartsAtZero(t *testing.T) {
 	require.Equal(t, empty.Start, empty.End)
 }
 
+// ofPartition says whether the keys of a space begin with a partition.
+func ofPartition(s space) bool { return s.first >= 3 && s.first <= 7 || s.name == "producers" }
+
 func TestPartitionRangesHoldBothHalvesAndNothingElse(t *testing.T) {
 	rng := seeded(t)
 	for _, s := range spaces {
-		byPartition := s.first >= 3 && s.first <= 7
 		for range 5_000 {
 			p, r := randomRow(rng).partition, randomRow(rng)
 			switch rng.IntN(3) {
@@ -90,7 +92,7 @@ func TestPartitionRangesHoldBothHalvesAndNothingElse(t *testing.T) {
 				r.partition = p.Companion()
 			}
 			want := 0
-			if byPartition && (r.partition == p || r.partition == p.Companion()) {
+			if ofPartition(s) && (r.partition == p || r.partition == p.Companion()) {
 				want = 1
 			}
 			require.Equal(t, want, containing(keys.PartitionRanges(p), s.append(nil, r)), "%s %v %+v", s.name, p, r)
@@ -109,7 +111,7 @@ func TestTopicRangesHoldTheTopicAndNothingElse(t *testing.T) {
 				r.partition.Topic = topic
 			}
 			want := 0
-			if s.first >= 3 && s.first <= 7 && r.partition.Topic == topic {
+			if ofPartition(s) && r.partition.Topic == topic {
 				want = 1
 			}
 			require.Equal(t, want, containing(keys.TopicRanges(topic), s.append(nil, r)), "%s %d %+v", s.name, topic, r)
@@ -137,6 +139,35 @@ func TestGroupRangeHoldsOneGroup(t *testing.T) {
 				require.Equal(t, group == other, contains(keys.OffsetGroupRange(group), key), "%q %q", group, other)
 			}
 		}
+	}
+}
+
+func TestOffsetTopicRangeHoldsOneTopicOfOneGroup(t *testing.T) {
+	rng := seeded(t)
+	for range 20_000 {
+		bound, r := randomRow(rng), randomRow(rng)
+		if rng.IntN(2) == 0 {
+			r.name = bound.name
+		}
+		if rng.IntN(2) == 0 {
+			r.partition.Topic = bound.partition.Topic
+		}
+		want := r.name == bound.name && r.partition.Topic == bound.partition.Topic
+		got := keys.OffsetTopicRange(bound.name, bound.partition.Topic)
+		require.Equal(t, want, contains(got, keys.AppendOffset(nil, r.name, r.partition)), "%+v %+v", bound, r)
+	}
+}
+
+func TestProducerRangeHoldsOnePartition(t *testing.T) {
+	rng := seeded(t)
+	for range 20_000 {
+		bound, r := randomRow(rng), randomRow(rng)
+		if rng.IntN(2) == 0 {
+			r.partition = bound.partition
+		}
+		want := r.partition == bound.partition
+		got := keys.ProducerRange(bound.partition)
+		require.Equal(t, want, contains(got, keys.AppendProducer(nil, r.partition, r.name)), "%+v %+v", bound, r)
 	}
 }
 

@@ -87,6 +87,12 @@ var spaces = []space{
 		func(key []byte) (r row, err error) { r.offset, r.partition, err = keys.DecodeDue(key); return },
 		func(r row) []any { return append([]any{uint64(r.offset)}, partitionFields(r)...) },
 	},
+	{
+		"producers", 10,
+		func(dst []byte, r row) []byte { return keys.AppendProducer(dst, r.partition, r.name) },
+		func(key []byte) (r row, err error) { r.partition, r.name, err = keys.DecodeProducer(key); return },
+		func(r row) []any { return partitionFields(r, r.name) },
+	},
 }
 
 var (

@@ -267,12 +267,16 @@ func (c *crash) recognize(s *Store, states []*Model) error {
 	return errors.Join(errs...)
 }
 
-// goOn appends to every log: it must continue where the crash cut it off.
+// goOn maintains the store and appends to every log: alarms must have survived, and
+// logs continue where the crash cut them off.
 func goOn(ctx context.Context, s *Store) error {
 	if len(s.Model.Topics) == 0 {
 		if err := s.CreateTopic("new", engine.TopicConfig{}); err != nil {
 			return fmt.Errorf("after the crash: %w", err)
 		}
+	}
+	if err := (Maintain{}).Run(ctx, s); err != nil {
+		return fmt.Errorf("after the crash: %w", err)
 	}
 	logs := 0
 	for _, t := range s.Model.Topics {

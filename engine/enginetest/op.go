@@ -2,7 +2,6 @@ package enginetest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 
@@ -227,28 +226,4 @@ func (o Produce) Run(ctx context.Context, s *Store) error {
 		return fmt.Errorf("produce changed the caller's buffer")
 	}
 	return judge(got, err, want)
-}
-
-// checkFollow follows the log from an offset up to its end.
-func checkFollow(ctx context.Context, p *engine.Partition, l *Log, from int64) error {
-	want := l.Read(from, engine.ReadOptions{})
-	if len(want) == 0 {
-		return nil
-	}
-	for m, err := range p.Follow(ctx, from, engine.ReadOptions{MaxMessages: int64(len(want))}) {
-		if err == nil && len(want) == 0 {
-			err = errors.New("unexpected message")
-		}
-		if err == nil {
-			err = sameMessage(m, want[0])
-		}
-		if err != nil {
-			return fmt.Errorf("follow from %d: %w", from, err)
-		}
-		want = want[1:]
-	}
-	if len(want) > 0 {
-		return fmt.Errorf("follow from %d: ended before message %d", from, want[0].Offset)
-	}
-	return nil
 }

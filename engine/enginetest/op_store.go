@@ -114,29 +114,3 @@ func (Reopen) Run(_ context.Context, s *Store) error {
 	}
 	return s.Open()
 }
-
-// Look reads, fetches and searches at one place.
-type Look struct {
-	Log   int
-	From  int // counted round and round
-	Read  engine.ReadOptions
-	Fetch engine.FetchOptions
-	Time  Instant
-}
-
-// Run implements Op.
-func (o Look) Run(ctx context.Context, s *Store) error {
-	p, err := s.at(o.Log)
-	if err != nil {
-		return err
-	}
-	from := p.Start + int64(o.From)%(p.End()-p.Start+1)
-	if err := CheckRead(ctx, p.Partition, p.Log, from, o.Read); err != nil {
-		return err
-	}
-	if _, err := CheckFetch(ctx, p.Partition, p.Log, from, o.Fetch); err != nil {
-		return err
-	}
-	ts := max(0, Draft{Time: o.Time}.message(s).Timestamp)
-	return CheckListOffset(ctx, p.Partition, p.Log, p.config, ts)
-}

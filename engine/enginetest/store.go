@@ -3,6 +3,7 @@ package enginetest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -182,10 +183,8 @@ func (m *Model) log(n int) *Log {
 func judge(got engine.Receipt, err error, want Outcome) error {
 	code := engine.KafkaCode(err)
 	if len(want.Codes) > 0 {
-		for _, c := range want.Codes {
-			if code == c {
-				return nil
-			}
+		if slices.Contains(want.Codes, code) {
+			return nil
 		}
 		return fmt.Errorf("append: %w, want a code of %v", orNone(err), want.Codes)
 	}
