@@ -7,8 +7,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 var (
@@ -83,15 +81,6 @@ func (s *series) take(v variant) {
 	s.rates = append(s.rates, float64(units)/took.Seconds())
 	s.units += units
 	s.allocs += after.Mallocs - before.Mallocs
-}
-
-// processorTime returns what the process has used of all processors.
-func processorTime() time.Duration {
-	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func median[T cmp.Ordered](values []T) T {

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"github.com/cairnlog/cairn/codec"
 )
@@ -102,7 +101,7 @@ func (l *plainLog) run() {
 			_, g.err = l.file.Write(g.bytes)
 		}
 		if g.err == nil && l.durable {
-			g.err = unix.Fdatasync(int(l.file.Fd()))
+			g.err = datasync(l.file)
 		}
 		spare = g.bytes
 		close(g.done)

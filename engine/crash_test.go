@@ -402,7 +402,7 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 		_, err := p.Submit(t.Context(), []codec.Message{{Value: []byte("v")}}, engine.AppendOptions{})
 		require.NoError(t, err)
 	}
-	for range p.Read(t.Context(), 0, engine.ReadOptions{}) {
+	for range p.Read(t.Context(), 0, engine.ReadOptions{}) { // error ignored: the loop is left at once
 		break
 	}
 	require.NoError(t, db.Close())

@@ -438,7 +438,7 @@ func TestLeavingAReadReleasesItsIterator(t *testing.T) {
 		}
 	}()
 	require.Zero(t, s.OpenIterators())
-	for range p.Follow(t.Context(), 3, engine.ReadOptions{}) {
+	for range p.Follow(t.Context(), 3, engine.ReadOptions{}) { // error ignored: the loop is left by its body
 		break
 	}
 	for range p.TimeIndex(t.Context()) {

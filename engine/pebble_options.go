@@ -94,10 +94,7 @@ func spanEnd(start []byte, active int) []byte {
 	if p.IsCompanion() {
 		return keys.LogRange(keys.Partition{Topic: p.Topic, Number: -1}, 0, maxOffset).End
 	}
-	last := int64(p.Number) | int64(group-1)
-	if last > int64(maxPartition) {
-		last = int64(maxPartition)
-	}
+	last := min(int64(p.Number)|int64(group-1), int64(maxPartition))
 	return keys.LogRange(keys.Partition{Topic: p.Topic, Number: int32(last)}, 0, maxOffset).End
 }
 

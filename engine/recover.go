@@ -167,7 +167,7 @@ func (db *DB) writeMark(ctx context.Context) error {
 	if err := db.commitInternal(ctx, batch); err != nil {
 		return err
 	}
-	if err := db.water.Write(watermark{Seq: m.Seq, Acked: m.Acked}); err != nil {
+	if err := db.water.Write(watermark(m)); err != nil {
 		err = fmt.Errorf("write watermark: %w", err)
 		db.fence.Trip(err)
 		return db.failedErr()

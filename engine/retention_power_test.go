@@ -158,7 +158,7 @@ func everything(s *store) string {
 			p := topic.Partition(n)
 			state := stateOf(s.t, p)
 			var answers []engine.Position
-			for ts := codec.Timestamp(0); ts < 40; ts++ {
+			for ts := range codec.Timestamp(40) {
 				pos, err := p.OffsetFor(ts)
 				require.NoError(s.t, err)
 				answers = append(answers, pos)

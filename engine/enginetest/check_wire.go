@@ -117,6 +117,12 @@ func CheckFetch(ctx context.Context, p *engine.Partition, l *Log, from int64, o 
 	if !bytes.Equal(got.Set, want.Set) {
 		return got, fmt.Errorf("fetch from %d %+v: set of %d bytes, want %d:\n%x\n%x", from, o, len(got.Set), len(want.Set), got.Set, want.Set)
 	}
+	const head = "head"
+	appended, err := p.AppendFetch(ctx, []byte(head), from, o)
+	if err != nil || string(appended.Set) != head+string(want.Set) || appended.Next != want.Next {
+		return got, fmt.Errorf("fetch from %d %+v appended: %d bytes, next %d, %w, want %d and %d", from, o,
+			len(appended.Set), appended.Next, orNone(err), len(head)+len(want.Set), want.Next)
+	}
 	return got, checkFetched(l, from, got, o)
 }
 

@@ -103,7 +103,7 @@ func (g *generator) config() engine.TopicConfig {
 
 // op draws a step, or none: that is what a step shrinks to first.
 func (g *generator) op() Op {
-	log := g.between(0, 3, "log")
+	log := pick(g, "log", 0, 0, 0, 0, 1, 2, 3) // a long log is worth more than several short ones
 	switch n := g.between(0, 99, "op"); {
 	case n < 2:
 		return nil
