@@ -1,0 +1,38 @@
+package engine
+
+// Stats are a store's counters since Open. All only grow.
+type Stats struct {
+	// Commits counts atomic writes acknowledged; Sets and Messages what was
+	// appended, WireBytes in v1 wire bytes, StoredBytes as stored values.
+	Commits, Sets, Messages, WireBytes, StoredBytes uint64
+	// Recompressions counts compressed frames that were compressed again:
+	// for another codec or format, renumbered, or cut by a truncation. Appends
+	// whose inner offsets are 0..n-1 cause none (SPEC 2.5).
+	Recompressions uint64
+	// Inflations counts compressed frames that were opened, to check or to read.
+	Inflations uint64
+	// Rolls counts segments sealed; RetainedSegments, RetainedMessages and
+	// RetainedBytes (v1 wire bytes) what retention removed; Reclaims the
+	// compactions that gave its space back.
+	Rolls, RetainedSegments, RetainedMessages, RetainedBytes, Reclaims uint64
+	// BackgroundErrors, Corruptions and Stalls count what Pebble reported:
+	// background work that failed, damaged tables, and writes that had to wait.
+	BackgroundErrors, Corruptions, Stalls uint64
+}
+
+// Stats returns the counters; each is exact, together they are of about one
+// moment. It may be called at any time, also after Close.
+func (db *DB) Stats() Stats {
+	if db == nil {
+		return Stats{}
+	}
+	c := &db.stats
+	return Stats{
+		Commits: c.commits.Load(), Sets: c.sets.Load(), Messages: c.messages.Load(),
+		WireBytes: c.wireBytes.Load(), StoredBytes: c.storedBytes.Load(),
+		Recompressions: c.recompressions.Load(), Inflations: c.inflations.Load(),
+		Rolls: c.rolls.Load(), RetainedSegments: c.retainedSegments.Load(),
+		RetainedMessages: c.retainedMessages.Load(), RetainedBytes: c.retainedBytes.Load(), Reclaims: c.reclaims.Load(),
+		BackgroundErrors: c.backgroundErrors.Load(), Corruptions: c.corruptions.Load(), Stalls: c.stalls.Load(),
+	}
+}
