@@ -21,7 +21,8 @@ tsv     timestamp, key and value divided by tabs; \N is null; an empty or missin
         timestamp is the time of the append, none is none
 jsonl   objects with timestamp, key and value, as read --json prints them
 A format that is not given follows from the file's name. Batches are submitted
-without waiting for the disk and awaited in order.`,
+without waiting for the disk and awaited in order. Messages older than the topic's
+retention.ms, seven days if it is not set, are removed soon after.`,
 		options: []option{
 			{name: "format", value: "lines|tsv|jsonl", doc: "of the file", values: oneOf("lines", "tsv", "jsonl")},
 			{name: "batch", value: "COUNT", doc: "messages in one set; 1000 if not given"},
@@ -86,12 +87,29 @@ func runLoad(ctx context.Context, s *session, a *arguments) error {
 	err = l.run(ctx, bufio.NewScanner(file))
 	l.progress.close()
 	if err != nil {
-		return fmt.Errorf("%s:%d: %w; messages stored: %d", path, l.line, err, l.stored)
+		hint := ""
+		if engine.KafkaCode(err) == codec.CodeRecordListTooLarge {
+			hint = "; a smaller batch= may fit"
+		}
+		return fmt.Errorf("%s:%d: %w%s; messages stored: %d", path, l.line, err, hint, l.stored)
 	}
 	if l.first >= 0 {
 		s.remember(l.first)
 	}
-	return s.show(a, l.record())
+	if err := s.show(a, l.record()); err != nil {
+		return err
+	}
+	return s.sayIfExpired(a, l)
+}
+
+// sayIfExpired warns where retention was at once: old timestamps and the default
+// settings do that.
+func (s *session) sayIfExpired(a *arguments, l *loading) error {
+	o, err := l.partition.Offsets()
+	if gone := min(o.Start, l.end) - l.first; err == nil && l.first >= 0 && gone > 0 {
+		s.say(a, "%s of them are removed already, by retention: retention.ms=-1 keeps old timestamps", grouped(gone))
+	}
+	return err
 }
 
 func (s *session) newLoading(a *arguments) (*loading, error) {

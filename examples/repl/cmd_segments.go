@@ -17,7 +17,7 @@ Pebble's own compression.`,
 		run:     runSegments,
 	})
 	register(command{
-		name: "roll", group: inspectGroup, noData: true,
+		name: "roll", group: retentionGroup, noData: true,
 		summary: "seal the active segment and begin a new one",
 		details: "An empty segment stays as it is.",
 		options: []option{topicOption},
@@ -27,7 +27,8 @@ Pebble's own compression.`,
 		name: "index", group: inspectGroup,
 		summary: "list the rows of the time index",
 		details: `A row says that up to its offset, no message of its segment is newer than its
-timestamp; a search for a later time in that segment begins at scan from.`,
+timestamp. A search takes the first row that reaches its time: what it looks for
+lies between scan from and offset.`,
 		options:  []option{{name: "n", value: "COUNT", doc: "how many rows; 20 if not given, or all"}, topicOption},
 		examples: []string{"index", "index n=all --json"},
 		run:      runIndex,

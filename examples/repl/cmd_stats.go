@@ -19,9 +19,10 @@ func init() {
 	register(command{
 		name: "stats", group: inspectGroup,
 		summary: "show what the store holds and the disk it takes",
-		details: `wire bytes are what the messages take in Kafka's v1 format; stored bytes are those
-of the stored entries; disk bytes are those of all files of the store, the log of
-recent writes included.`,
+		details: `messages are those that can be read. wire bytes are what the segments take in
+Kafka's v1 format; stored bytes are those of the stored entries; disk bytes are
+those of all files of the store, the log of recent writes included. du shows more
+where Pebble has allocated a file ahead of what is written.`,
 		run: runStats,
 	})
 }
@@ -81,36 +82,22 @@ func runStats(ctx context.Context, s *session, a *arguments) error {
 	if err != nil {
 		return err
 	}
-	var messages, segments, wire, stored, rows int64
-	for _, p := range list {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		segs, err := p.Segments()
-		if err != nil {
-			return err
-		}
-		segments += int64(len(segs))
-		for i := range segs {
-			messages += segs[i].Messages
-			wire += segs[i].Bytes
-			stored += segs[i].StoredBytes
-			rows += segs[i].IndexRows
-		}
-	}
-	disk, err := diskBytes(s.dir)
+	sum, err := s.holdings(ctx, list...)
 	if err != nil {
+		return err
+	}
+	if err := sum.measure(s); err != nil {
 		return err
 	}
 	return s.show(a, record{
 		{name: "topics", value: len(s.db.Topics())},
 		{name: "partitions", value: len(list)},
-		{name: "segments", value: segments},
-		{name: "messages", value: messages},
-		{name: "index rows", value: rows},
-		{name: "wire bytes", value: byteCount(wire)},
-		{name: "stored bytes", value: byteCount(stored)},
-		{name: "disk bytes", value: byteCount(disk)},
+		{name: "segments", value: sum.segments},
+		{name: "messages", value: sum.messages},
+		{name: "index rows", value: sum.rows},
+		{name: "wire bytes", value: byteCount(sum.wire)},
+		{name: "stored bytes", value: byteCount(sum.stored)},
+		{name: "disk bytes", value: sum.disk},
 	})
 }
 

@@ -71,10 +71,11 @@ const (
 	timeGroup
 	wireGroup
 	inspectGroup
+	retentionGroup
 	sessionGroup
 )
 
-var groupNames = []string{"Store", "Topics", "Write", "Read", "Time", "Wire format", "Inspect", "Session"}
+var groupNames = []string{"Store", "Topics", "Write", "Read", "Time", "Wire format", "Inspect", "Retention", "Session"}
 
 func (g group) String() string { return groupNames[g] }
 

@@ -64,6 +64,13 @@ segments --json
 index --json
 offsets --json
 stats --json
+retain --json
+delete-before 1 --json
+truncate 6 --json
+maintenance --json
+reset 9 --json
+drop --json
+drop-topic t --json
 `
 
 func TestJSONOutputParsesForEveryCommandWithData(t *testing.T) {

@@ -68,12 +68,16 @@ func TestInterruptEndsAScript(t *testing.T) {
 
 // typed is a terminal whose lines are known beforehand.
 type typed struct {
-	lines   []string
-	errs    map[string]error
-	history []string
+	lines     []string
+	errs      map[string]error
+	history   []string
+	questions []string // the prompts that ask for leave
 }
 
-func (f *typed) Prompt(string) (string, error) {
+func (f *typed) Prompt(prompt string) (string, error) {
+	if strings.HasSuffix(prompt, "[y/N] ") {
+		f.questions = append(f.questions, prompt)
+	}
 	if len(f.lines) == 0 {
 		return "", io.EOF
 	}

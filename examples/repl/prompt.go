@@ -18,7 +18,7 @@ func (s *session) prompt() (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "Store %s, %d topics. Type help for the commands, Ctrl-D to leave.\n", s.dir, len(db.Topics()))
+	fmt.Fprintf(s.out, "Store %s, topics: %d. Type help for the commands, Ctrl-D to leave.\n", s.dir, len(db.Topics()))
 	if err := s.out.Flush(); err != nil {
 		return err
 	}
@@ -40,6 +40,8 @@ type lineReader interface {
 
 // converse runs the lines of a terminal.
 func (s *session) converse(lines lineReader) error {
+	s.lines = lines
+	defer func() { s.lines = nil }()
 	for {
 		text, err := lines.Prompt(s.promptText())
 		switch {
@@ -60,6 +62,22 @@ func (s *session) converse(lines lineReader) error {
 			report(s.stderr, err)
 		}
 	}
+}
+
+// confirm asks on the terminal; only a yes is one.
+func (s *session) confirm(question string) (bool, error) {
+	if err := s.out.Flush(); err != nil {
+		return false, err
+	}
+	answer, err := s.lines.Prompt(question + " [y/N] ")
+	switch {
+	case errors.Is(err, liner.ErrPromptAborted):
+		return false, errInterrupted
+	case errors.Is(err, io.EOF):
+		return false, nil
+	}
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes", err
 }
 
 // loadHistory reads the lines typed in earlier sessions; without them the prompt

@@ -23,6 +23,8 @@ type record []field
 //	[]byte           a key or value, as display spells it
 //	byteCount        bytes; in a list, with the unit that people read
 //	time.Duration    seconds in JSON
+//	nil              not known: - in a table
+//	record           an object in JSON, and nothing else
 //	string, bool, int, int32, int64, []int64
 type field struct {
 	name  string
@@ -65,6 +67,8 @@ func (r record) columns(details, wide bool) []column {
 // plain returns the text of a number or of a list of numbers.
 func plain(value any, wide bool) string {
 	switch v := value.(type) {
+	case nil:
+		return "-"
 	case byteCount:
 		if wide && v >= 1<<10 {
 			return fmt.Sprintf("%d (%s)", int64(v), byteSize(int64(v)))
@@ -131,6 +135,12 @@ func addJSON(name string, value any, add func(string, any) error) error {
 		}
 	case time.Duration:
 		return add(name+"_seconds", v.Seconds())
+	case record:
+		text, err := v.json()
+		if err != nil {
+			return err
+		}
+		return add(name, json.RawMessage(text))
 	case []int64:
 		if v == nil {
 			v = []int64{}

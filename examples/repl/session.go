@@ -46,6 +46,8 @@ type session struct {
 	vars    map[string]string
 	scratch string // the directory behind $TMP, "" until it is used
 	depth   int    // of scripts that run scripts
+	// lines is the terminal that a conversation is held on; nil without one.
+	lines lineReader
 }
 
 func newSession(c console, dir string, opts engine.Options) *session {
