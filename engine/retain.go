@@ -17,8 +17,9 @@ type Retained struct {
 	// Segments counts the segments removed, by the rule that took them.
 	Segments                   int
 	ByTime, BySize, ByLogStart int
-	// Messages and WireBytes are what they held, in v1 wire bytes; StoredBytes
-	// is the size of the stored values.
+	// Messages and WireBytes are what was appended to them, in v1 wire bytes,
+	// also what DeleteBefore removed meanwhile; StoredBytes is the size of the
+	// stored values.
 	Messages, WireBytes, StoredBytes int64
 	// DiskBytes estimates the space in Pebble's tables that comes back; what is
 	// still in memory counts as nothing.
@@ -73,6 +74,9 @@ func (p *Partition) retainNowLocked(now codec.Timestamp) (*commit, Retained, err
 	r, removed, err := p.retainInto(batch, now)
 	if err == nil {
 		err = p.topic.db.deleteRemoved(batch, removed)
+	}
+	if err == nil && len(removed) > 0 {
+		err = p.setAlarmLocked(batch, p.dueLocked()) // what rang for these segments is answered
 	}
 	if err != nil {
 		return nil, r, p.broken(err)
