@@ -19,7 +19,7 @@ import (
 // the store. TestRawOptionsAreTheEngines fails when they drift.
 const (
 	rawMemTableBytes = 64 << 20
-	rawCacheBytes    = 128 << 20
+	rawCacheBytes    = 128<<20 + 2*rawMemTableBytes
 	rawBlockBytes    = 32 << 10
 	rawTableBytesMin = 4 << 20
 	rawTableBytesMax = 16 << 20

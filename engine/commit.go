@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"runtime"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -145,6 +146,9 @@ func (c *committer) take() (group []*commit, ok bool) {
 		}
 		empty = group
 		<-c.wake
+		// The appender that woke us is rarely alone: let those beside it queue too,
+		// or the sync begins with one append and the others wait for the next.
+		runtime.Gosched()
 	}
 }
 
@@ -163,8 +167,16 @@ func (c *committer) applyLoop() {
 	}
 }
 
-// apply puts a group into Pebble. Its last batch that needs the disk carries
-// the request for the sync.
+// mergeBytes is the largest append that is worth copying into one batch with its
+// neighbours, and mergedBytes bounds that batch: one pass through Pebble's commit
+// pipeline costs more than copying 32 KiB.
+const (
+	mergeBytes  = 32 << 10
+	mergedBytes = 1 << 20
+)
+
+// apply puts a group into Pebble, small appends merged. The last batch that needs
+// the disk carries the request for the sync.
 func (c *committer) apply(group []*commit) error {
 	syncAt := -1
 	for i, cm := range group {
@@ -172,21 +184,72 @@ func (c *committer) apply(group []*commit) error {
 			syncAt = i
 		}
 	}
-	for i, cm := range group {
-		var err error
-		if i == syncAt {
-			err = c.db.pdb.ApplyNoSyncWait(cm.batch, pebble.Sync)
-		} else {
-			err = c.db.pdb.Apply(cm.batch, pebble.NoSync)
+	for len(group) > 0 {
+		n := mergeable(group)
+		if syncAt >= 0 && syncAt < n {
+			n = syncAt + 1
 		}
+		if err := c.applyMerged(group[:n], n-1 == syncAt); err != nil {
+			return err
+		}
+		group = group[n:]
+		syncAt -= n
+	}
+	return nil
+}
+
+// mergeable returns how many leading commits make one batch, at least one.
+func mergeable(group []*commit) int {
+	total := 0
+	for i, cm := range group {
+		size := cm.batch.Len()
+		total += size
+		if size > mergeBytes || total > mergedBytes {
+			return max(i, 1)
+		}
+	}
+	return len(group)
+}
+
+// applyMerged applies commits as one batch, which the last of them then holds.
+func (c *committer) applyMerged(merged []*commit, sync bool) error {
+	last := merged[len(merged)-1]
+	if len(merged) > 1 {
+		batch, err := c.merge(merged)
 		if err != nil {
 			return err
 		}
-		if c.db.opts.Durability != SyncAlways {
+		last.batch = batch
+	}
+	var err error
+	if sync {
+		err = c.db.pdb.ApplyNoSyncWait(last.batch, pebble.Sync)
+	} else {
+		err = c.db.pdb.Apply(last.batch, pebble.NoSync)
+	}
+	if err == nil && c.db.opts.Durability != SyncAlways {
+		for _, cm := range merged {
 			cm.publish()
 		}
 	}
-	return nil
+	return err
+}
+
+// merge copies the batches of commits into one, in their order.
+func (c *committer) merge(commits []*commit) (*pebble.Batch, error) {
+	size := 0
+	for _, cm := range commits {
+		size += cm.batch.Len()
+	}
+	batch := c.db.pdb.NewBatchWithSize(size)
+	for _, cm := range commits {
+		if err := batch.Apply(cm.batch, nil); err != nil {
+			return nil, err
+		}
+		_ = cm.batch.Close() // never applied itself: nothing to fail
+		cm.batch = nil
+	}
+	return batch, nil
 }
 
 func (c *committer) syncLoop() {
@@ -220,7 +283,9 @@ func (c *committer) finish(group []*commit) {
 		if !cm.internal {
 			c.db.stats.commits.Add(1)
 		}
-		_ = cm.batch.Close() // returns memory to a pool; it has no error to give
+		if cm.batch != nil { // else it was merged
+			_ = cm.batch.Close() // returns memory to a pool; it has no error to give
+		}
 		if cm.ackEarly {
 			c.db.recycle(cm)
 		} else {

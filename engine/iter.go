@@ -13,9 +13,20 @@ type iterator struct {
 	set *iterSet
 	mu  sync.Mutex
 	it  *pebble.Iterator // nil once closed
-	// key and value of the current position, valid until the next move.
+	// key and value of the current position, valid until the next move or close:
+	// then others use the buffers.
 	key, value []byte
+	buffers    *iterBuffers
 }
+
+// iterBuffers are what an iterator copies into. A point read would otherwise
+// allocate an entry's 16 KiB.
+type iterBuffers struct{ key, value []byte }
+
+var iterBufferPool = sync.Pool{New: func() any { return new(iterBuffers) }}
+
+// maxKeptValue bounds the buffers that go back to the pool.
+const maxKeptValue = 1 << 20
 
 // iterSet knows the open iterators: Pebble panics when it is closed under one.
 type iterSet struct {
@@ -44,7 +55,8 @@ func (db *DB) newIter(lower, upper []byte) (*iterator, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := &iterator{set: &db.iters, it: it}
+	i := &iterator{set: &db.iters, it: it, buffers: iterBufferPool.Get().(*iterBuffers)}
+	i.key, i.value = i.buffers.key[:0], i.buffers.value[:0]
 	db.iters.mu.Lock()
 	if db.iters.open == nil {
 		db.iters.open = make(map[*iterator]struct{})
@@ -92,6 +104,11 @@ func (i *iterator) close() {
 	i.set.mu.Lock()
 	delete(i.set.open, i)
 	i.set.mu.Unlock()
+	if i.buffers != nil && cap(i.value) <= maxKeptValue {
+		i.buffers.key, i.buffers.value = i.key, i.value
+		iterBufferPool.Put(i.buffers)
+	}
+	i.buffers, i.key, i.value = nil, nil, nil
 }
 
 func (i *iterator) detach() {

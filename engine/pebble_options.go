@@ -19,16 +19,20 @@ const (
 	// stays off.
 	pebbleFormat = pebble.FormatTableFormatV6
 
-	memTables       = 4         // write buffers before appends wait
-	l0Threshold     = 8         // fewer rewrites L0 for nothing; more slows reads
-	l0StopThreshold = 1000      // bulk loads must not stall on L0
-	lbaseBytes      = 512 << 20 // fewer levels: less rewriting
-	walBytesPerSync = 1 << 20
-	tableBytesMin   = 4 << 20
-	tableBytesMax   = 16 << 20 // small tables: retention drops whole files
-	blockBytes      = 32 << 10
-	indexBlockBytes = 256 << 10
-	maxManifest     = 16 << 20 // bounds the scan at Open
+	memTables = 4 // write buffers before appends wait
+	// reservedMemTables is how many Pebble takes out of the block cache even when
+	// it is idle, the active one and one for reuse: without them 128 MiB of cache
+	// held nothing beside two of 64 MiB, and half of a scan was reading again.
+	reservedMemTables = 2
+	l0Threshold       = 8         // fewer rewrites L0 for nothing; more slows reads
+	l0StopThreshold   = 1000      // bulk loads must not stall on L0
+	lbaseBytes        = 512 << 20 // fewer levels: less rewriting
+	walBytesPerSync   = 1 << 20
+	tableBytesMin     = 4 << 20
+	tableBytesMax     = 16 << 20 // small tables: retention drops whole files
+	blockBytes        = 32 << 10
+	indexBlockBytes   = 256 << 10
+	maxManifest       = 16 << 20 // bounds the scan at Open
 
 	// rangeDelFlushDelay is how long a deleted range may wait in memory before
 	// its space can come back.
@@ -47,7 +51,7 @@ func (db *DB) pebbleOptions(fs *fencefs.FS, lock *pebble.Lock) *pebble.Options {
 		Comparer:                    pebble.DefaultComparer,
 		Logger:                      &pebbleLogger{db},
 		EventListener:               db.pebbleEvents(),
-		CacheSize:                   db.opts.CacheBytes,
+		CacheSize:                   db.opts.CacheBytes + reservedMemTables*db.opts.MemTableBytes,
 		MaxOpenFiles:                4096,
 		MemTableSize:                uint64(db.opts.MemTableBytes),
 		MemTableStopWritesThreshold: memTables,

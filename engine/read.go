@@ -22,7 +22,8 @@ type ReadOptions struct {
 // when the loop began, in offset order; an offset that compaction removed
 // behaves like the next one that exists (SPEC 1.5.32).
 //
-// Key and Value are valid until the next iteration. An error is yielded at most
+// Key and Value are valid until the next iteration, the last ones until the loop
+// is left. An error is yielded at most
 // once, last, with a zero Message: an *OffsetRangeError if from is outside the
 // log, a *CorruptionError naming the damaged offset (reading on after it is
 // possible), ErrClosed, or ctx.Err(). The iterator opens nothing until it is

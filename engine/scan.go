@@ -11,6 +11,7 @@ type entryScan struct {
 	p     *Partition
 	it    *iterator
 	bytes int64           // read from it
+	steps int             // taken by it
 	since codec.Timestamp // when it was made
 	cuts  uint64          // of the partition when the scan was decided on
 	entry codec.Entry
@@ -26,6 +27,7 @@ type entryScan struct {
 const (
 	maxIterBytes = 64 << 20
 	maxIterAge   = 5000 // ms
+	ageCheck     = 16   // entries between looks at the clock
 )
 
 // scanFrom returns a scan of the entries that end at or after from. It ends with
@@ -39,7 +41,7 @@ func (p *Partition) scanFrom(from int64, cuts uint64) *entryScan {
 // holds. The entry is valid until the next call.
 func (s *entryScan) next() (bool, error) {
 	step, key := next, []byte(nil)
-	if s.it != nil && (s.bytes > maxIterBytes || s.p.topic.db.now()-s.since > maxIterAge) {
+	if s.it != nil && (s.bytes > maxIterBytes || s.steps%ageCheck == 0 && s.p.topic.db.now()-s.since > maxIterAge) {
 		s.close()
 	}
 	if s.it == nil {
@@ -53,6 +55,7 @@ func (s *entryScan) next() (bool, error) {
 		return false, s.p.readError(s.from, err)
 	}
 	s.bytes += int64(len(s.it.value))
+	s.steps++
 	_, offset, err := keys.DecodeLog(s.it.key)
 	if err != nil {
 		return false, s.p.corrupt(s.from, err)
