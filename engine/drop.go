@@ -91,6 +91,7 @@ func (p *Partition) dropInto(batch *pebble.Batch) error {
 		return err
 	}
 	p.cutLocked(0)
+	p.mu.seldom.cleaned = nil
 	p.logStart.Store(0)
 	p.setSegmentsLocked([]retention.Segment{retention.NewSegment(0)})
 	p.mu.alarm = retention.Never
