@@ -151,7 +151,7 @@ func (p *pass) replace(e *codec.Entry, f *codec.Filtered, key, value []byte, sta
 // The index rows it makes due are the stored ones until something changes.
 func (p *pass) add(e *codec.Entry, stored int) {
 	g := &p.group
-	row, due := g.segment.Add(appendedOf(e, stored), p.policy.IndexInterval)
+	row, due := g.segment.Add(retention.AppendedOf(e, stored), p.policy.IndexInterval)
 	if !due {
 		return
 	}
@@ -160,20 +160,6 @@ func (p *pass) add(e *codec.Entry, stored int) {
 	} else {
 		g.rows.add(p.newest.seed, row)
 		g.cleared = place{row.Timestamp, row.Offset}
-	}
-}
-
-// appendedOf is what a segment accounts for one stored entry.
-func appendedOf(e *codec.Entry, stored int) retention.Appended {
-	return retention.Appended{
-		Last:           e.Last,
-		FirstTimestamp: e.Timestamp,
-		MaxTimestamp:   e.MaxTimestamp,
-		MaxOffset:      e.MaxOffset,
-		Clock:          e.Clock,
-		WireBytes:      int64(e.WireSize()),
-		StoredBytes:    int64(stored),
-		Messages:       int64(e.Count),
 	}
 }
 

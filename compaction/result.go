@@ -30,6 +30,30 @@ type Stats struct {
 	Steps, BytesWritten int64
 }
 
+// Add sums up the statistics of two passes.
+func (s *Stats) Add(o *Stats) {
+	s.Keys += o.Keys
+	s.Mapped += o.Mapped
+	s.Entries += o.Entries
+	s.Rewritten += o.Rewritten
+	s.Stamped += o.Stamped
+	s.Emptied += o.Emptied
+	s.Grown += o.Grown
+	s.Messages += o.Messages
+	s.Superseded += o.Superseded
+	s.Expired += o.Expired
+	s.Invalid += o.Invalid
+	s.BelowStart += o.BelowStart
+	s.SegmentsBefore += o.SegmentsBefore
+	s.SegmentsAfter += o.SegmentsAfter
+	s.WireBytesBefore += o.WireBytesBefore
+	s.WireBytesAfter += o.WireBytesAfter
+	s.StoredBytesBefore += o.StoredBytesBefore
+	s.StoredBytesAfter += o.StoredBytesAfter
+	s.Steps += o.Steps
+	s.BytesWritten += o.BytesWritten
+}
+
 // Dropped returns how many messages were dropped.
 func (s *Stats) Dropped() int64 { return s.Superseded + s.Expired + s.Invalid + s.BelowStart }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cairnlog/cairn/codec"
+	"github.com/cairnlog/cairn/compaction"
 	"github.com/cairnlog/cairn/retention"
 )
 
@@ -219,6 +220,18 @@ func (s *topicSettings) rollPolicy(topic string, partition int32, base int64) re
 		SegmentMs:    s.segmentMs,
 		JitterMs:     retention.Jitter(topic, partition, base, s.segmentJitterMs, s.segmentMs),
 		IndexBytes:   s.segmentIndexBytes,
+	}
+}
+
+// compactionPolicy returns how the topic is compacted.
+func (s *topicSettings) compactionPolicy() compaction.Policy {
+	return compaction.Policy{
+		MinLagMs:          s.minCompactionLagMs,
+		MinCleanableRatio: s.minCleanableRatio,
+		DeleteRetentionMs: s.deleteRetentionMs,
+		SegmentBytes:      s.segmentBytes,
+		IndexBytes:        s.segmentIndexBytes,
+		IndexInterval:     s.indexIntervalBytes,
 	}
 }
 

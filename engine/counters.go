@@ -16,6 +16,10 @@ type counters struct {
 	retainedSegments atomic.Uint64
 	retainedMessages atomic.Uint64
 	retainedBytes    atomic.Uint64
+	compactions      atomic.Uint64
+	compactedMsgs    atomic.Uint64
+	compactedBytes   atomic.Uint64
+	compactionBytes  atomic.Uint64
 	backgroundErrors atomic.Uint64
 	corruptions      atomic.Uint64
 	stalls           atomic.Uint64

@@ -33,7 +33,8 @@ func crashHistories(t *testing.T, n int, opts engine.Options, o enginetest.Crash
 	t.Helper()
 	var total enginetest.CrashReport
 	histories := enginetest.Histories(crashShape)
-	for seed := range n * soak(t) {
+	n = soak(t, n)
+	for seed := range n {
 		h := histories.Example(seed)
 		h.Options = opts
 		o.Seed = uint64(seed)
@@ -41,7 +42,7 @@ func crashHistories(t *testing.T, n int, opts engine.Options, o enginetest.Crash
 		total.Add(report)
 		require.NoError(t, err, "history %d\n%v", seed, h)
 	}
-	t.Logf("%d histories: %+v", n*soak(t), total)
+	t.Logf("%d histories: %+v", n, total)
 	require.NotZero(t, total.Points)
 }
 
@@ -159,7 +160,7 @@ func TestCrashUnderConcurrentAppendsKeepsWhatWasAcknowledged(t *testing.T) {
 		appenders []appender
 	}
 	const every = 7 // operations between crashes
-	wanted := 60 * soak(t)
+	wanted := soak(t, 60)
 	var survivors []survivor
 	var mu sync.Mutex
 	appenders := make([]appender, 8)

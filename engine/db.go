@@ -36,6 +36,7 @@ type DB struct {
 	gate       gate
 	maintainer *maintainer
 	reclaimer  *reclaimer
+	compactor  *compactor
 	catalog    catalog
 	stats      counters
 	groups     groups
@@ -121,6 +122,7 @@ func (db *DB) open() (err error) {
 		return err
 	}
 	db.reclaimer = startReclaimer(db)
+	db.compactor = startCompactor(db)
 	db.maintainer = startMaintainer(db)
 	return nil
 }
@@ -276,6 +278,7 @@ func (db *DB) Close() error {
 	defer close(db.closeEnded)
 
 	db.maintainer.stop()
+	db.compactor.stop()
 	var errs []error
 	if !db.hasFailed() {
 		errs = append(errs, db.writeClosing())

@@ -96,6 +96,7 @@ func (p *Partition) dropInto(batch *pebble.Batch) error {
 	}
 	p.producers.Store(new(producers))
 	p.cutLocked(0)
+	p.mu.seldom.cleaned = nil
 	p.logStart.Store(0)
 	p.setSegmentsLocked([]retention.Segment{retention.NewSegment(0)})
 	p.mu.alarm = retention.Never

@@ -21,7 +21,10 @@ import (
 // scheduleLocked moves the partition's alarm forward if it is due earlier. p.mu
 // is held.
 func (p *Partition) scheduleLocked(batch *pebble.Batch) error {
-	due := p.dueLocked()
+	return p.scheduleAtLocked(batch, p.dueLocked())
+}
+
+func (p *Partition) scheduleAtLocked(batch *pebble.Batch, due codec.Timestamp) error {
 	set := p.mu.alarm
 	if due == retention.Never || set != retention.Never && set <= due {
 		return nil
@@ -70,6 +73,20 @@ func (p *Partition) setAlarmLocked(batch *pebble.Batch, due codec.Timestamp) err
 
 // dueLocked returns when the partition next wants maintenance.
 func (p *Partition) dueLocked() codec.Timestamp {
+	return sooner(p.retentionDueLocked(), p.compactionDueLocked())
+}
+
+// sooner returns the earlier of two instants of which either may be
+// [retention.Never].
+func sooner(a, b codec.Timestamp) codec.Timestamp {
+	if a == retention.Never || b != retention.Never && b < a {
+		return b
+	}
+	return a
+}
+
+// retentionDueLocked returns when something next rolls or expires.
+func (p *Partition) retentionDueLocked() codec.Timestamp {
 	s := p.topic.settings()
 	bounds := p.boundsLocked()
 	bounds.HighWatermark = bounds.End // what is not durable yet will be
@@ -83,7 +100,11 @@ func (p *Partition) boundsLocked() retention.Bounds {
 
 // setState writes the partition's state row.
 func (p *Partition) setState(batch *pebble.Batch) error {
-	value, err := encodeRow(&partitionState{Version: stateVersion, LogStart: p.logStart.Load()})
+	state := partitionState{Version: stateVersion, LogStart: p.logStart.Load()}
+	if p.mu.seldom != nil {
+		state.Cleaned = p.mu.seldom.cleaned
+	}
+	value, err := encodeRow(&state)
 	if err != nil {
 		return err
 	}

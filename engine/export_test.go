@@ -4,10 +4,13 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"unsafe"
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/cairnlog/cairn/codec"
 	"github.com/cairnlog/cairn/keys"
+	"github.com/cairnlog/cairn/retention"
 )
 
 // TestKeys gives tests outside the package the ids they need to find a
@@ -51,6 +54,27 @@ func (p *Partition) StartAt(t testing.TB, offset int64) {
 	if err := p.topic.db.commitSync(context.Background(), batch); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// CleanPoint is the partition's, with its tombstones' due time: 0 and -1 of a log
+// that was never compacted.
+func (p *Partition) CleanPoint() (int64, codec.Timestamp) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s := p.mu.seldom; s != nil && s.cleaned != nil {
+		return s.cleaned.CleanPoint, s.cleaned.TombstoneDue
+	}
+	return 0, retention.Never
+}
+
+// HandleBytes is the size of a partition handle.
+const HandleBytes = unsafe.Sizeof(Partition{})
+
+// HoldCompaction keeps passes from beginning until the function it returns is
+// called.
+func (db *DB) HoldCompaction() func() {
+	db.compactor.busy <- struct{}{}
+	return func() { <-db.compactor.busy }
 }
 
 // MetaRow returns a meta row as Pebble stores it.

@@ -13,17 +13,21 @@ import (
 	"github.com/cairnlog/cairn/engine/enginetest"
 )
 
-// soak returns by how much random tests are to be longer than usual: the number
-// in CAIRN_SOAK, 1 without it.
-func soak(t testing.TB) int {
+// soak returns n times the number in CAIRN_SOAK, by which random tests are made
+// longer; without it n, and less under the race detector.
+func soak(t testing.TB, n int) int {
 	t.Helper()
 	text := os.Getenv("CAIRN_SOAK")
-	if text == "" {
-		return 1
+	switch {
+	case text != "":
+		times, err := strconv.Atoi(text)
+		require.NoError(t, err, "CAIRN_SOAK")
+		return max(1, n*times)
+	case enginetest.Race:
+		return max(1, n/4)
+	default:
+		return n
 	}
-	n, err := strconv.Atoi(text)
-	require.NoError(t, err, "CAIRN_SOAK")
-	return max(1, n)
 }
 
 // checkHistories runs n random histories against the model, CAIRN_SOAK times as
@@ -31,7 +35,7 @@ func soak(t testing.TB) int {
 // shrunk history and the seed that replays it (-rapid.seed).
 func checkHistories(t *testing.T, n int, shape enginetest.Shape, step func(t *rapid.T, s *enginetest.Store) error) {
 	t.Helper()
-	require.NoError(t, flag.Set("rapid.checks", strconv.Itoa(n*soak(t))))
+	require.NoError(t, flag.Set("rapid.checks", strconv.Itoa(soak(t, n))))
 	require.NoError(t, flag.Set("rapid.nofailfile", "true"))
 	histories := enginetest.Histories(shape)
 	rapid.Check(t, func(t *rapid.T) {

@@ -40,6 +40,9 @@ func (p *Partition) load() error {
 	p.mu.alarm = retention.Never // there may be one; another does no harm
 	p.setSegmentsLocked(segments)
 	p.mu.unsaved = saved.End != active.End
+	if state.Cleaned != nil {
+		p.seldomLocked().cleaned = state.Cleaned
+	}
 	p.mu.end = end
 	p.logStart.Store(state.LogStart)
 	p.readable.Store(end)
@@ -106,7 +109,7 @@ func (p *Partition) replay(active *retention.Segment) error {
 			active.Add(damagedAppended(offset, active.LastAppend, len(it.value)), interval)
 			continue
 		}
-		active.Add(appendedOf(&entry, len(it.value)), interval)
+		active.Add(retention.AppendedOf(&entry, len(it.value)), interval)
 	}
 	return p.readError(active.End, err)
 }
@@ -152,20 +155,6 @@ func (p *Partition) trustIndex(active, saved *retention.Segment) error {
 		active.MaxTimestamp, active.MaxOffset = stored, min(from, active.End-1)
 	}
 	return nil
-}
-
-// appendedOf is what a segment accounts for one stored entry.
-func appendedOf(e *codec.Entry, stored int) retention.Appended {
-	return retention.Appended{
-		Last:           e.Last,
-		FirstTimestamp: e.Timestamp,
-		MaxTimestamp:   e.MaxTimestamp,
-		MaxOffset:      e.MaxOffset,
-		Clock:          e.Clock,
-		WireBytes:      int64(e.WireSize()),
-		StoredBytes:    int64(stored),
-		Messages:       int64(e.Count),
-	}
 }
 
 func (p *Partition) corrupt(offset int64, err error) error {

@@ -37,7 +37,8 @@ const maintainRetry = time.Minute
 // removes expired ones, of all partitions, opened or not, in batches that are
 // atomic and on stable storage (SPEC 6, 7.2). The store does this by itself about
 // once a second; call it for a schedule or a clock of your own. What is not due
-// is not looked at.
+// is not looked at. Logs due for compaction are handed to the goroutine that
+// compacts, which MaintainOnce does not wait for.
 //
 // The error joins those of single partitions, which are due again after a
 // minute, or is ErrFailed, ErrClosed or ctx.Err().
@@ -204,7 +205,7 @@ func (p *Partition) maintainInto(batch *pebble.Batch, now codec.Timestamp, total
 		total.Rolled++
 	}
 	total.Removed.add(r)
-	next := p.dueLocked()
+	next := sooner(p.retentionDueLocked(), p.offerLocked(now))
 	if next != retention.Never {
 		next = max(next, now+1)
 	}
@@ -248,6 +249,8 @@ type MaintenanceStatus struct {
 	Next time.Time
 	// Total sums what was done since Open.
 	Total Maintained
+	// Compaction is the state of compaction.
+	Compaction CompactionStatus
 	// Err is what could not be done and will be tried again; nil if there is
 	// nothing.
 	Err error
@@ -261,6 +264,8 @@ func (db *DB) Maintenance() (MaintenanceStatus, error) {
 		s.Err = errors.Join(s.Err, err)
 	}
 	db.status.Unlock()
+	s.Compaction = db.compactor.status()
+	s.Err = errors.Join(s.Err, db.compactor.errors())
 	alarms, err := db.rung(codec.Timestamp(1<<62), nil)
 	if err == nil && len(alarms) > 0 {
 		s.Next = alarms[0].at.Time()

@@ -183,7 +183,7 @@ func randomExpiry(rng *rand.Rand) engine.TopicConfig {
 		c.SegmentJitter = c.SegmentAge / 2
 	}
 	if rng.IntN(6) == 0 {
-		c.CleanupPolicy = engine.CleanupCompactDelete
+		c.CleanupPolicy, c.MinCleanableRatio = engine.CleanupCompactDelete, 1 // retention alone
 	}
 	return c
 }

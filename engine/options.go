@@ -50,6 +50,11 @@ type Options struct {
 	// MaxQueuedBytes bounds the bytes of appends that wait for the disk; an
 	// append beyond it blocks. Zero means 32 MiB.
 	MaxQueuedBytes int64
+	// CompactionMapBytes bounds the map of newest offsets of a compaction pass, 40
+	// bytes a key; with more keys a log takes several passes
+	// (log.cleaner.dedupe.buffer.size). A pass takes no more than its log can need,
+	// and one runs at a time. Zero means 128 MiB.
+	CompactionMapBytes int64
 
 	// GroupExpiry makes the store forget the offsets of consumer groups that have
 	// committed nothing for so long (Kafka's offsets.retention.minutes). Zero means
@@ -68,11 +73,12 @@ type Options struct {
 }
 
 // SmallMemory returns o with the memory settings for a small embedder: about
-// 24 MiB in all, at the price of more write amplification.
+// 24 MiB in all and 4 MiB while a log is compacted, at the price of more write amplification.
 func (o Options) SmallMemory() Options {
 	o.MemTableBytes = 4 << 20
 	o.CacheBytes = 8 << 20
 	o.MaxQueuedBytes = 4 << 20
+	o.CompactionMapBytes = 4 << 20
 	return o
 }
 
@@ -80,6 +86,7 @@ const (
 	defaultMemTable = 64 << 20
 	defaultCache    = 128 << 20
 	defaultQueue    = 32 << 20
+	defaultMap      = 128 << 20
 	minMemTable     = 64 << 10
 	maxMemTable     = 1 << 30
 )
@@ -103,6 +110,9 @@ func (o Options) withDefaults() Options {
 	if o.MaxQueuedBytes == 0 {
 		o.MaxQueuedBytes = defaultQueue
 	}
+	if o.CompactionMapBytes == 0 {
+		o.CompactionMapBytes = defaultMap
+	}
 	return o
 }
 
@@ -119,6 +129,7 @@ func (o Options) validate() error {
 	check(o.CacheBytes >= 0, "CacheBytes", o.CacheBytes, ">= 0")
 	check(o.MaxQueuedBytes >= 0, "MaxQueuedBytes", o.MaxQueuedBytes, ">= 0")
 	check(o.GroupExpiry >= 0, "GroupExpiry", o.GroupExpiry, ">= 0")
+	check(o.CompactionMapBytes >= 0, "CompactionMapBytes", o.CompactionMapBytes, ">= 0")
 	errs = append(errs, o.Defaults.validate())
 	return errors.Join(errs...)
 }

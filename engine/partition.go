@@ -37,8 +37,8 @@ type Partition struct {
 		segments []retention.Segment
 		// bytes is the size of all segments, in v1 wire bytes.
 		bytes int64
-		// cutAt is where the last truncation cut.
-		cutAt int64
+		// seldom is what few partitions have, nil until they do.
+		seldom *seldom
 		// alarm is the earliest alarm known to be set, -1 for none.
 		alarm codec.Timestamp
 		// cutting, if not nil, is closed when the truncation under way has
@@ -74,6 +74,8 @@ type Partition struct {
 type partitionState struct {
 	Version  uint8 `msgpack:"v"`
 	LogStart int64 `msgpack:"ls"`
+	// Cleaned is nil, and takes no space, in a log that was never compacted.
+	Cleaned *cleaned `msgpack:"cl,omitempty"`
 }
 
 const stateVersion = 1
@@ -302,5 +304,5 @@ func decodeState(value []byte) (partitionState, error) {
 	if s.LogStart < 0 {
 		return s, fmt.Errorf("log start %d", s.LogStart)
 	}
-	return s, nil
+	return s, s.Cleaned.check()
 }

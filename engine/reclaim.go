@@ -22,6 +22,9 @@ type reclaimer struct {
 	mu struct {
 		sync.Mutex
 		ranges []keys.Range
+		// waiters are closed when the ranges are reclaimed.
+		waiters []chan struct{}
+		running bool
 	}
 	wake chan struct{}
 }
@@ -67,9 +70,37 @@ func (r *reclaimer) add(removed keys.Range) {
 		}
 	}
 	r.mu.Unlock()
+	r.signal()
+}
+
+func (r *reclaimer) signal() {
 	select {
 	case r.wake <- struct{}{}:
 	default:
+	}
+}
+
+// wait returns when everything added so far is reclaimed, at once if there is
+// nothing.
+func (r *reclaimer) wait(ctx context.Context) error {
+	r.mu.Lock()
+	if len(r.mu.ranges) == 0 && !r.mu.running {
+		r.mu.Unlock()
+		return nil
+	}
+	reclaimed := make(chan struct{})
+	r.mu.waiters = append(r.mu.waiters, reclaimed)
+	r.mu.Unlock()
+	r.signal()
+	select {
+	case <-reclaimed:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-r.db.closed:
+		return ErrClosed
+	case <-r.db.failed:
+		return r.db.failedErr()
 	}
 }
 
@@ -87,8 +118,8 @@ func (r *reclaimer) run(ctx context.Context) {
 		case <-time.After(reclaimDelay):
 		}
 		r.mu.Lock()
-		ranges := r.mu.ranges
-		r.mu.ranges = nil
+		ranges, waiters := r.mu.ranges, r.mu.waiters
+		r.mu.ranges, r.mu.waiters, r.mu.running = nil, nil, true
 		r.mu.Unlock()
 		slices.SortFunc(ranges, func(a, b keys.Range) int { return bytes.Compare(a.Start, b.Start) })
 		for _, removed := range ranges {
@@ -97,6 +128,12 @@ func (r *reclaimer) run(ctx context.Context) {
 			}
 			r.reclaim(ctx, removed)
 		}
+		for _, reclaimed := range waiters {
+			close(reclaimed)
+		}
+		r.mu.Lock()
+		r.mu.running = false
+		r.mu.Unlock()
 	}
 }
 

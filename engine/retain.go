@@ -155,6 +155,9 @@ func (p *Partition) retainInto(batch *pebble.Batch, now codec.Timestamp) (Retain
 		if err := p.setSegment(batch, p.activeLocked()); err != nil {
 			return Retained{}, nil, err
 		}
+		if err := p.scheduleLocked(batch); err != nil { // what is sealed may be compacted
+			return Retained{}, nil, err
+		}
 	}
 	r := p.retainedLocked(d)
 	r.Rolled = rolled

@@ -162,7 +162,7 @@ func TestX09RetentionExtremes(t *testing.T) {
 // raised (SPEC C36: the policy is checked before any effect).
 func TestX11CompactedLogDoesNotExpire(t *testing.T) {
 	config := expiring(1, limits(1000, 100))
-	config.CleanupPolicy = engine.CleanupCompact
+	config.CleanupPolicy, config.MinCleanableRatio = engine.CleanupCompact, 1 // never compacted
 	livesFrom(t, t0, config, func(t *testing.T, l *life) {
 		leadEach(t, l.p, 100, 200, 300)
 		l.at(2 * t0)
@@ -180,7 +180,7 @@ func TestX11CompactedLogDoesNotExpire(t *testing.T) {
 // X11: with both policies retention works as with delete alone.
 func TestX11CompactDeleteExpires(t *testing.T) {
 	config := expiring(1, maxAge(1000))
-	config.CleanupPolicy = engine.CleanupCompactDelete
+	config.CleanupPolicy, config.MinCleanableRatio = engine.CleanupCompactDelete, 1
 	livesFrom(t, 300, config, func(t *testing.T, l *life) {
 		leadEach(t, l.p, 100, 200, 300)
 		l.at(1201)

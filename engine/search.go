@@ -49,21 +49,22 @@ func (p *Partition) searchOnce(ctx context.Context, ts codec.Timestamp) (Positio
 	if err != nil {
 		return Position{}, err
 	}
-	base := int64(-1)
+	// Compaction may join segments meanwhile: what is searched is known by offset.
+	searched := int64(0)
 	for {
-		seg, ok := p.segmentAfter(base, func(s *retention.Segment) bool { return s.MaxTimestamp >= ts })
-		if !ok {
+		seg, ok := p.segmentBeyond(searched, func(s *retention.Segment) bool { return s.MaxTimestamp >= ts })
+		if !ok || searched >= bounds.end {
 			return Position{Offset: bounds.end, Timestamp: codec.NoTimestamp}, nil
 		}
 		from, err := p.searchStart(&seg, ts)
 		if err != nil {
 			return Position{}, err
 		}
-		pos, err := p.firstAtOrAfter(&seg, from, bounds, ts)
+		pos, err := p.firstAtOrAfter(&seg, max(from, searched), bounds, ts)
 		if err != nil || pos.Found {
 			return pos, err
 		}
-		base = seg.Base
+		searched = seg.End
 	}
 }
 
@@ -82,15 +83,14 @@ func (p *Partition) logStartOrZero() int64 {
 	return p.logStart.Load()
 }
 
-// segmentAfter returns a copy of the first segment above base that may hold
-// readable messages and matches.
-func (p *Partition) segmentAfter(base int64, match func(*retention.Segment) bool) (retention.Segment, bool) {
+// segmentBeyond returns a copy of the first segment that reaches beyond an offset,
+// may hold readable messages and matches.
+func (p *Partition) segmentBeyond(offset int64, match func(*retention.Segment) bool) (retention.Segment, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	start := p.logStart.Load()
+	offset = max(offset, p.logStart.Load())
 	for i := range p.mu.segments {
-		s := &p.mu.segments[i]
-		if s.Base > base && s.End > start && match(s) {
+		if s := &p.mu.segments[i]; s.End > offset && match(s) {
 			return *s, true
 		}
 	}

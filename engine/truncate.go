@@ -110,6 +110,7 @@ func (p *Partition) resetInto(batch *pebble.Batch, offset int64, anew bool) erro
 		return err
 	}
 	p.cutLocked(offset)
+	p.mu.seldom.cleaned = nil
 	p.logStart.Store(offset)
 	p.setSegmentsLocked([]retention.Segment{retention.NewSegment(offset)})
 	if err := p.setSegment(batch, p.activeLocked()); err != nil {
@@ -120,7 +121,7 @@ func (p *Partition) resetInto(batch *pebble.Batch, offset int64, anew bool) erro
 
 // cutLocked moves the end back. Scans that began before notice by the cut.
 func (p *Partition) cutLocked(end int64) {
-	p.mu.cutAt = end
+	p.seldomLocked().cut(end)
 	p.cuts.Add(1)
 	p.mu.end = end
 	p.readable.Store(min(p.readable.Load(), end)) // drained: nothing queued before raises it again
@@ -131,8 +132,12 @@ func (p *Partition) cutLocked(end int64) {
 func (p *Partition) cutBelow(offset int64, before uint64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.cutBelowLocked(offset, before)
+}
+
+func (p *Partition) cutBelowLocked(offset int64, before uint64) bool {
 	cuts := p.cuts.Load()
-	return cuts > before+1 || cuts > before && p.mu.cutAt < offset
+	return cuts > before+1 || cuts > before && p.mu.seldom.cutAt < offset
 }
 
 // tailRanges is all rows from a segment base on.
@@ -191,7 +196,9 @@ func (t *truncation) read() error {
 	if err != nil {
 		return err
 	}
-	t.subtract = t.offset-old.Base > old.End-t.offset
+	// Where a compaction pass ended, a segment's sums may be too large.
+	exact := old.Sealed && t.p.mu.seldom != nil && t.p.mu.seldom.cleaned != nil
+	t.subtract = t.offset-old.Base > old.End-t.offset && !exact
 	if t.subtract {
 		kept.Bytes, kept.StoredBytes, kept.Messages, kept.Entries = old.Bytes, old.StoredBytes, old.Messages, old.Entries
 	} else {
@@ -252,7 +259,7 @@ func (t *truncation) count(kept *retention.Segment, from, end int64) error {
 		case err != nil:
 			return err
 		default:
-			a = appendedOf(&scan.entry, len(scan.it.value))
+			a = retention.AppendedOf(&scan.entry, len(scan.it.value))
 		}
 		if a.Last < t.offset {
 			t.keep(kept, a, !t.subtract)
@@ -319,7 +326,7 @@ func (t *truncation) split(scan *entryScan, kept *retention.Segment) error {
 	if left.Kind == codec.KindWrapper {
 		p.topic.db.stats.recompressions.Add(1)
 	}
-	t.keep(kept, appendedOf(&left, len(f.Value)), true)
+	t.keep(kept, retention.AppendedOf(&left, len(f.Value)), true)
 	t.tail = &f
 	return nil
 }
@@ -356,6 +363,11 @@ func (t *truncation) write(batch *pebble.Batch, n int) error {
 	p.setSegmentsLocked(append(slices.Clone(p.mu.segments[:n]), t.segment))
 	if err := p.setSegment(batch, p.activeLocked()); err != nil {
 		return err
+	}
+	if p.mu.seldom.cleaned != nil { // the clean point may be lower
+		if err := p.setState(batch); err != nil {
+			return err
+		}
 	}
 	return p.scheduleLocked(batch) // an older segment is active again
 }

@@ -158,3 +158,18 @@ func (s *Segment) indexMax() (IndexRow, bool) {
 	s.IndexRows++
 	return row, true
 }
+
+// AppendedOf describes a stored entry to [Segment.Add]; stored is the size of its
+// value.
+func AppendedOf(e *codec.Entry, stored int) Appended {
+	return Appended{
+		Last:           e.Last,
+		FirstTimestamp: e.Timestamp,
+		MaxTimestamp:   e.MaxTimestamp,
+		MaxOffset:      e.MaxOffset,
+		Clock:          e.Clock,
+		WireBytes:      int64(e.WireSize()),
+		StoredBytes:    int64(stored),
+		Messages:       int64(e.Count),
+	}
+}

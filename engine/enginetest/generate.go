@@ -89,6 +89,9 @@ func (g *generator) config() engine.TopicConfig {
 		IndexIntervalBytes: pick[int64](g, "interval", 0, engine.ExplicitZero, 100),
 		CleanupPolicy:      pick(g, "cleanup", engine.CleanupUnset, engine.CleanupUnset, engine.CleanupUnset, engine.CleanupCompact),
 	}
+	if c.CleanupPolicy == engine.CleanupCompact {
+		c.MinCompactionLag = engine.Forever // the model does not compact
+	}
 	c.Retention.MaxAge = pick(g, "retention", retention.Unlimited, retention.Unlimited, 0, 300*time.Millisecond, 3*time.Second, zero)
 	c.Retention.MaxBytes = pick(g, "retention bytes", 0, 0, 0, 300, 1000, retention.KeepNothing)
 	c.Retention.ClampFuture = g.chance(20)
