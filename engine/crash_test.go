@@ -33,7 +33,7 @@ func crashHistories(t *testing.T, n int, opts engine.Options, o enginetest.Crash
 	t.Helper()
 	var total enginetest.CrashReport
 	histories := enginetest.Histories(crashShape)
-	n = soak(t, n)
+	n = rounds(t, n)
 	for seed := range n {
 		h := histories.Example(seed)
 		h.Options = opts
@@ -160,7 +160,7 @@ func TestCrashUnderConcurrentAppendsKeepsWhatWasAcknowledged(t *testing.T) {
 		appenders []appender
 	}
 	const every = 7 // operations between crashes
-	wanted := soak(t, 60)
+	wanted := rounds(t, 60)
 	var survivors []survivor
 	var mu sync.Mutex
 	appenders := make([]appender, 8)

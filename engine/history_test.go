@@ -13,21 +13,27 @@ import (
 	"github.com/cairnlog/cairn/engine/enginetest"
 )
 
-// soak returns n times the number in CAIRN_SOAK, by which random tests are made
-// longer; without it n, and less under the race detector.
-func soak(t testing.TB, n int) int {
+// soak returns by how much random tests are to be longer than usual: the number
+// in CAIRN_SOAK, 1 without it.
+func soak(t testing.TB) int {
 	t.Helper()
 	text := os.Getenv("CAIRN_SOAK")
-	switch {
-	case text != "":
-		times, err := strconv.Atoi(text)
-		require.NoError(t, err, "CAIRN_SOAK")
-		return max(1, n*times)
-	case enginetest.Race:
-		return max(1, n/4)
-	default:
-		return n
+	if text == "" {
+		return 1
 	}
+	n, err := strconv.Atoi(text)
+	require.NoError(t, err, "CAIRN_SOAK")
+	return max(1, n)
+}
+
+// rounds returns how often a random test that usually runs n times is to run:
+// longer under CAIRN_SOAK, less often under the race detector.
+func rounds(t testing.TB, n int) int {
+	t.Helper()
+	if enginetest.Race {
+		n = max(1, n/4)
+	}
+	return n * soak(t)
 }
 
 // checkHistories runs n random histories against the model, CAIRN_SOAK times as
@@ -35,7 +41,7 @@ func soak(t testing.TB, n int) int {
 // shrunk history and the seed that replays it (-rapid.seed).
 func checkHistories(t *testing.T, n int, shape enginetest.Shape, step func(t *rapid.T, s *enginetest.Store) error) {
 	t.Helper()
-	require.NoError(t, flag.Set("rapid.checks", strconv.Itoa(soak(t, n))))
+	require.NoError(t, flag.Set("rapid.checks", strconv.Itoa(rounds(t, n))))
 	require.NoError(t, flag.Set("rapid.nofailfile", "true"))
 	histories := enginetest.Histories(shape)
 	rapid.Check(t, func(t *rapid.T) {
