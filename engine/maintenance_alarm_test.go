@@ -110,7 +110,7 @@ func TestAlarmAfterTruncation(t *testing.T) {
 // reopenings, and after each a walk over everything.
 func TestAlarmsNeverRingLate(t *testing.T) {
 	rng := seeded(t)
-	for range soak(t, 40) {
+	for range rounds(t, 40) {
 		alarmHistory(t, rng)
 	}
 }

@@ -238,7 +238,7 @@ func (c *contest) race(t *testing.T, look func(rng *rand.Rand)) {
 		c.over.Store(true)
 		lookers.Wait()
 	}()
-	for n := range soak(t, 150) {
+	for n := range rounds(t, 150) {
 		if t.Failed() {
 			return
 		}
@@ -287,7 +287,7 @@ func TestP05ReaderOfARemovedSegment(t *testing.T) {
 // P07: Close while everything runs. Every call ends, with a result or with
 // ErrClosed; a second Close is nil; what comes back is a prefix.
 func TestP07CloseWhileRemovalsRun(t *testing.T) {
-	for range soak(t, 10) {
+	for range rounds(t, 10) {
 		closeRace(t)
 	}
 }

@@ -88,7 +88,7 @@ func TestTruncatedLogIsTheLogThatWasNeverLonger(t *testing.T) {
 	for name, config := range sweepTopics {
 		t.Run(name, func(t *testing.T) {
 			rng := seeded(t)
-			for range soak(t, 1) {
+			for range rounds(t, 1) {
 				sweep(t, rng, config)
 			}
 		})
