@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/stretchr/testify/require"
 
 	"github.com/cairnlog/cairn/codec"
@@ -68,6 +71,26 @@ func TestBatchAppendsToManyPartitionsAtOnce(t *testing.T) {
 	check(a, b)
 	s.reopen()
 	check(s.named("a", engine.TopicConfig{}), s.named("b", engine.TopicConfig{}))
+}
+
+func TestBatchTakesOneSync(t *testing.T) {
+	var gate logGate
+	s := newStoreWith(t, engine.Options{FS: errorfs.Wrap(vfs.NewMem(), &gate)})
+	topic, err := s.CreateTopic("many", engine.TopicConfig{Partitions: 100})
+	require.NoError(t, err)
+	fewest := int64(math.MaxInt64)
+	for range 5 { // the store's own mark may come in between
+		b := s.NewBatch()
+		for n := range topic.Partitions() {
+			b.Append(topic.Partition(n), at(t0))
+			b.CommitOffset("g", topic.Partition(n), 1, "")
+		}
+		before := gate.syncs.Load()
+		_, err := b.Commit(t.Context())
+		require.NoError(t, err)
+		fewest = min(fewest, gate.syncs.Load()-before)
+	}
+	require.EqualValues(t, 1, fewest)
 }
 
 // Several sets of one partition are one set: they are never in two segments, and

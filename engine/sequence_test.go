@@ -116,6 +116,7 @@ func TestRefusedSetKeepsItsNumber(t *testing.T) {
 type logGate struct {
 	sync.Mutex
 	broken atomic.Bool
+	syncs  atomic.Int64 // counted
 }
 
 // MaybeError implements errorfs.Injector.
@@ -123,6 +124,7 @@ func (g *logGate) MaybeError(op errorfs.Op) error {
 	if strings.HasSuffix(op.Path, ".log") && (op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData) {
 		g.Lock()
 		defer g.Unlock()
+		g.syncs.Add(1)
 		if g.broken.Load() {
 			return errInjected
 		}
@@ -244,7 +246,15 @@ func TestTruncationForgetsWhatItRemoves(t *testing.T) {
 		require.NoError(t, err)
 		requireAppended(t, p, "a", 19, 38)
 		s.reopen()
-		requireAppended(t, s.log(engine.TopicConfig{}), "a", 19, 38)
+		p = s.log(engine.TopicConfig{})
+		requireAppended(t, p, "a", 19, 38)
+		require.NoError(t, p.TruncateTo(ctx, 40)) // all that can be read, none of what was appended
+		requireAppended(t, p, "a", 19, 38)
+		require.NoError(t, p.TruncateTo(ctx, 38))
+		requireAppended(t, p, "b", 18, 37)
+		requireAppended(t, p, "a", 18, 36)
+		requireAppended(t, p, "a", 19, 38)
+		requireAppended(t, p, "b", 19, 39)
 	})
 	t.Run("within a set", func(t *testing.T) {
 		_, p := fill(t)
