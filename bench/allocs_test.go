@@ -13,6 +13,7 @@ import (
 const maxAllocsPerMessage = 0.01
 
 func TestAppendDoesNotAllocatePerMessage(t *testing.T) {
+	skipUnderRace(t)
 	const batch = 1000
 	for name, durability := range map[string]engine.Durability{"synced": engine.SyncAlways, "unsynced": engine.SyncNever} {
 		t.Run(name, func(t *testing.T) {
@@ -30,6 +31,7 @@ func TestAppendDoesNotAllocatePerMessage(t *testing.T) {
 }
 
 func TestReadDoesNotAllocatePerMessage(t *testing.T) {
+	skipUnderRace(t)
 	const n = 20_000
 	s := openCairn(t, t.TempDir(), nil, 1, engine.SyncNever)
 	s.fill(t, 0, n, readSet, 100)
@@ -43,6 +45,7 @@ func TestReadDoesNotAllocatePerMessage(t *testing.T) {
 }
 
 func TestFetchDoesNotAllocatePerMessage(t *testing.T) {
+	skipUnderRace(t)
 	const n = 20_000
 	s := openCairn(t, t.TempDir(), nil, 1, engine.SyncNever)
 	s.fill(t, 0, n, readSet, 100)
@@ -59,4 +62,11 @@ func TestFetchDoesNotAllocatePerMessage(t *testing.T) {
 	})
 	require.Less(t, allocs/n, maxAllocsPerMessage, "%v allocations for %d messages", allocs, n)
 	require.NoError(t, s.db.Close())
+}
+
+func skipUnderRace(t *testing.T) {
+	t.Helper()
+	if raceDetector {
+		t.Skip("the race detector makes pools forget")
+	}
 }
