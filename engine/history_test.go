@@ -13,27 +13,20 @@ import (
 	"github.com/cairnlog/cairn/engine/enginetest"
 )
 
-// soak returns by how much random tests are to be longer than usual: the number
-// in CAIRN_SOAK, 1 without it.
-func soak(t testing.TB) int {
-	t.Helper()
-	text := os.Getenv("CAIRN_SOAK")
-	if text == "" {
-		return 1
-	}
-	n, err := strconv.Atoi(text)
-	require.NoError(t, err, "CAIRN_SOAK")
-	return max(1, n)
-}
-
-// rounds returns how often a random test that usually runs n times is to run:
-// longer under CAIRN_SOAK, less often under the race detector.
+// rounds returns how often a random test that usually runs n times is to run: the
+// number in CAIRN_SOAK times as often, and less under the race detector.
 func rounds(t testing.TB, n int) int {
 	t.Helper()
 	if enginetest.Race {
 		n = max(1, n/4)
 	}
-	return n * soak(t)
+	text := os.Getenv("CAIRN_SOAK")
+	if text == "" {
+		return n
+	}
+	times, err := strconv.Atoi(text)
+	require.NoError(t, err, "CAIRN_SOAK")
+	return n * max(1, times)
 }
 
 // checkHistories runs n random histories against the model, CAIRN_SOAK times as
