@@ -126,6 +126,9 @@ func (o Retain) Run(ctx context.Context, s *Store) error {
 	if err != nil {
 		return err
 	}
+	if err := s.settle(ctx); err != nil {
+		return err
+	}
 	next := s.Model.Clone()
 	want := next.log(p.n).Retain(p.config, next.Now)
 	dry, err := p.Partition.Retain(ctx, engine.RetainOptions{DryRun: true})

@@ -53,6 +53,9 @@ type Maintain struct{}
 
 // Run implements Op.
 func (Maintain) Run(ctx context.Context, s *Store) error {
+	if err := s.settle(ctx); err != nil {
+		return err
+	}
 	next := s.Model.Clone()
 	var want engine.Retained
 	rolled := 0

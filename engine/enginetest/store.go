@@ -144,6 +144,23 @@ func (s *Store) adopt(m *Model) error {
 	return nil
 }
 
+// settle waits until all that was appended can be read. Retention leaves alone what
+// cannot, and an unsynced append is acknowledged a moment before.
+func (s *Store) settle(ctx context.Context) error {
+	for _, t := range s.Model.Topics {
+		topic, _ := s.DB.Topic(t.Name)
+		for _, l := range t.Logs {
+			if len(l.active().Frames) == 0 {
+				continue
+			}
+			if err := topic.Partition(l.Number).Await(ctx, l.End()-1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // place is a partition and its model.
 type place struct {
 	*engine.Partition
