@@ -113,6 +113,8 @@ func (r *producer) cut(offset int64) (changed, known bool) {
 		changed = true
 	}
 	switch {
+	case !changed && len(r.sets) == 0 && r.end > offset: // an earlier cut left no set, this one reaches below
+		return true, false
 	case !changed:
 		return false, true
 	case len(r.sets) > 0:

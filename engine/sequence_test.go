@@ -437,3 +437,17 @@ func TestDamagedProducerIsReported(t *testing.T) {
 		require.NotEmpty(t, readAll(t, p, 0))
 	}
 }
+
+// Two cuts, the first of which takes just the window: the second reaches sets
+// whose receipts are forgotten, so the producer begins anew.
+func TestSecondTruncationForgetsAnEmptyWindow(t *testing.T) {
+	s := newStore(t)
+	p := s.log(engine.TopicConfig{})
+	last := int64(engine.SequenceWindow + 2)
+	for n := range last + 1 { // one message each: sets below 3 are out of the window
+		requireAppended(t, p, "a", n, n)
+	}
+	require.NoError(t, p.TruncateTo(t.Context(), 3))
+	require.NoError(t, p.TruncateTo(t.Context(), 1))
+	requireAppended(t, p, "a", 0, 1)
+}

@@ -14,7 +14,7 @@ func (l *Log) Truncate(offset int64) (changed bool, code codec.Code) {
 	switch {
 	case offset < 0:
 		return false, codec.CodeOffsetOutOfRange
-	case offset < l.Start || offset < l.Segments[0].Base:
+	case offset <= l.Start || offset < l.Segments[0].Base: // nothing is left
 		l.Reset(offset)
 		return true, codec.CodeNone
 	case offset >= l.End():

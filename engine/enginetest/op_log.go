@@ -54,7 +54,7 @@ func (o Truncate) Run(ctx context.Context, s *Store) error {
 // two ways the engine counts.
 func (l *Log) beheaded(offset int64) bool {
 	for _, s := range l.Segments {
-		if s.Base <= offset && offset < s.End() && s.Base < l.Start && offset >= l.Start {
+		if s.Base <= offset && offset < s.End() && s.Base < l.Start && offset > l.Start {
 			return true
 		}
 	}
