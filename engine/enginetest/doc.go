@@ -5,8 +5,10 @@
 //
 // The model is an oracle, so it is written to be obvious and slow: a log is a
 // slice of segments, a segment a slice of frames, and every answer is found by
-// walking over all of them. It shares no decision with the engine. What it takes
-// from codec are the bytes of single frames, which codec's own vectors pin.
+// walking over all of them. It takes from codec the bytes of single frames, which
+// codec's own vectors pin, and from retention the jitter of a segment. Where the
+// engine cuts a set into entries and wrappers is its own affair and copied, as
+// index rows and sizes follow from it.
 //
 //	History  a list of operations, made by Histories from a seed
 //	Store    runs operations on an engine.DB and on a Model
