@@ -50,9 +50,14 @@ func (p *Partition) searchOnce(ctx context.Context, ts codec.Timestamp) (Positio
 		return Position{}, err
 	}
 	// Compaction may join segments meanwhile: what is searched is known by offset.
+	// It may also drop what would be found, for something appended meanwhile: a
+	// search that found nothing goes on to where the log ends by then.
 	searched := int64(0)
 	for {
 		seg, ok := p.segmentBeyond(searched, func(s *retention.Segment) bool { return s.MaxTimestamp >= ts })
+		if searched >= bounds.end {
+			bounds.end = p.grown(bounds)
+		}
 		if !ok || searched >= bounds.end {
 			return Position{Offset: bounds.end, Timestamp: codec.NoTimestamp}, nil
 		}
@@ -64,7 +69,7 @@ func (p *Partition) searchOnce(ctx context.Context, ts codec.Timestamp) (Positio
 		if err != nil || pos.Found {
 			return pos, err
 		}
-		searched = seg.End
+		searched = min(seg.End, bounds.end)
 	}
 }
 
@@ -81,6 +86,15 @@ func (p *Partition) logStartOrZero() int64 {
 		return 0 // readBounds reports why
 	}
 	return p.logStart.Load()
+}
+
+// grown returns where a log that was not cut meanwhile ends by now.
+func (p *Partition) grown(b readBounds) int64 {
+	end := p.readable.Load()
+	if p.cuts.Load() != b.cuts {
+		return b.end
+	}
+	return max(b.end, end)
 }
 
 // segmentBeyond returns a copy of the first segment that reaches beyond an offset,
@@ -234,15 +248,22 @@ func (p *Partition) newestSegment() (newest retention.Segment, ok bool) {
 }
 
 // newestOfAll finds the largest timestamp by looking at every entry: only where
-// the log start cut the newest message off its segment, or the store failed before
-// it became durable.
+// the log start or compaction took the newest message off its segment, or the store
+// failed before it became durable. What was appended meanwhile counts, for that is
+// what compaction may have dropped something for.
 func (p *Partition) newestOfAll(ctx context.Context, bounds readBounds) (Position, error) {
 	best := Position{Offset: bounds.end, Timestamp: codec.NoTimestamp}
 	scan := p.scanFrom(p.logStart.Load(), bounds.cuts)
 	defer scan.close()
 	start := scan.from
 	var m codec.Message
-	for scan.from < bounds.end {
+	for {
+		if scan.from >= bounds.end {
+			bounds.end = p.grown(bounds)
+		}
+		if scan.from >= bounds.end {
+			return best, nil
+		}
 		ok, err := scan.next()
 		if err != nil || !ok {
 			return best, err
@@ -262,5 +283,4 @@ func (p *Partition) newestOfAll(ctx context.Context, bounds readBounds) (Positio
 			return best, err
 		}
 	}
-	return best, nil
 }
