@@ -39,11 +39,11 @@ func (p *Partition) seldomLocked() *seldom {
 	return p.mu.seldom
 }
 
-// cut notes that the log was cut at an offset.
-func (s *seldom) cut(offset int64) {
-	s.cutAt = offset
-	if c := s.cleaned; c != nil && c.CleanPoint > offset {
-		s.cleaned = &cleaned{offset, c.TombstoneDue}
+// soil lowers the clean point to where a cut log's active segment begins: what is
+// in it may be clean, but a pass that seals it again must look for tombstones.
+func (s *seldom) soil(active int64) {
+	if c := s.cleaned; c != nil && c.CleanPoint > active {
+		s.cleaned = &cleaned{active, c.TombstoneDue}
 	}
 }
 

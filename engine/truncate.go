@@ -30,7 +30,7 @@ func (p *Partition) truncateTo(ctx context.Context, offset int64) error {
 		case offset < 0:
 			return nil, p.outOfRange(offset)
 		case offset <= p.logStart.Load() || offset < p.mu.segments[0].Base: // nothing is left
-			return p.resetNow(offset, false)
+			return p.resetNow(min(offset, p.logStart.Load()), offset, false)
 		case offset >= p.mu.end:
 			return nil, nil
 		}
@@ -45,7 +45,7 @@ func (p *Partition) ResetTo(ctx context.Context, offset int64) error {
 		if offset < 0 {
 			return nil, p.outOfRange(offset)
 		}
-		return p.resetNow(offset, true)
+		return p.resetNow(offset, offset, true)
 	})
 	return p.wrap("reset", err)
 }
@@ -86,21 +86,22 @@ func (p *Partition) changeDrained(ctx context.Context, change func() (*commit, e
 }
 
 // resetNow deletes everything and begins again at offset; anew with no memory of
-// producers either.
-func (p *Partition) resetNow(offset int64, anew bool) (*commit, error) {
+// producers either. The log start is below offset where compaction emptied what is
+// between.
+func (p *Partition) resetNow(start, offset int64, anew bool) (*commit, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.writableLocked(); err != nil {
 		return nil, err
 	}
 	batch := p.topic.db.pdb.NewBatch()
-	if err := p.resetInto(batch, offset, anew); err != nil {
+	if err := p.resetInto(batch, start, offset, anew); err != nil {
 		return nil, p.broken(err)
 	}
 	return p.queueLocked(batch)
 }
 
-func (p *Partition) resetInto(batch *pebble.Batch, offset int64, anew bool) error {
+func (p *Partition) resetInto(batch *pebble.Batch, start, offset int64, anew bool) error {
 	ranges := p.tailRanges(p.mu.segments[0].Base)
 	p.topic.db.reclaimer.add(ranges[0])
 	if err := deleteRanges(batch, ranges); err != nil {
@@ -111,7 +112,7 @@ func (p *Partition) resetInto(batch *pebble.Batch, offset int64, anew bool) erro
 	}
 	p.cutLocked(offset)
 	p.mu.seldom.cleaned = nil
-	p.logStart.Store(offset)
+	p.logStart.Store(start)
 	p.setSegmentsLocked([]retention.Segment{retention.NewSegment(offset)})
 	if err := p.setSegment(batch, p.activeLocked()); err != nil {
 		return err
@@ -121,7 +122,7 @@ func (p *Partition) resetInto(batch *pebble.Batch, offset int64, anew bool) erro
 
 // cutLocked moves the end back. Scans that began before notice by the cut.
 func (p *Partition) cutLocked(end int64) {
-	p.seldomLocked().cut(end)
+	p.seldomLocked().cutAt = end
 	p.cuts.Add(1)
 	p.mu.end = end
 	p.readable.Store(min(p.readable.Load(), end)) // drained: nothing queued before raises it again
@@ -294,6 +295,9 @@ func (t *truncation) keep(kept *retention.Segment, a retention.Appended, sum boo
 		kept.SinceIndex += a.WireBytes
 	}
 	if sum {
+		if kept.Entries == 0 { // which compaction may have changed
+			kept.FirstTimestamp = a.FirstTimestamp
+		}
 		kept.Bytes += a.WireBytes
 		kept.StoredBytes += a.StoredBytes
 		kept.Messages += a.Messages
@@ -364,7 +368,8 @@ func (t *truncation) write(batch *pebble.Batch, n int) error {
 	if err := p.setSegment(batch, p.activeLocked()); err != nil {
 		return err
 	}
-	if p.mu.seldom.cleaned != nil { // the clean point may be lower
+	if p.mu.seldom.cleaned != nil {
+		p.mu.seldom.soil(t.segment.Base)
 		if err := p.setState(batch); err != nil {
 			return err
 		}
