@@ -79,18 +79,18 @@ func (p *Partition) compact(ctx context.Context, o CompactOptions) (CompactResul
 		return r, codec.Errorf(codec.CodePolicyViolation, "cleanup.policy does not include compact")
 	}
 	db := p.topic.db
-	if err := db.compactor.begin(ctx, p); err != nil {
+	if err := db.compactor.begin(ctx); err != nil {
 		return r, err
 	}
 	r.Before = p.size()
 	work := compaction.Options{MapBytes: o.MapBytes, DryRun: o.DryRun, Progress: o.Progress}
-	err := p.compactAll(ctx, db.now(), work, &r, func(plan *compaction.Plan) bool { return plan.Work })
+	reclaiming, err := p.compactAll(ctx, db.now(), work, &r, func(plan *compaction.Plan) bool { return plan.Work })
 	db.compactor.end()
 	if o.DryRun {
 		r.After = r.Before.less(&r.Stats)
 		return r, err
 	}
-	if r.Steps > 0 && err == nil {
+	if reclaiming && err == nil {
 		err = db.reclaimer.wait(ctx)
 	}
 	r.After = p.size()
@@ -98,9 +98,12 @@ func (p *Partition) compact(ctx context.Context, o CompactOptions) (CompactResul
 }
 
 // compactAll runs a pass if the plan is worth it, and goes on while the map was
-// too small. What it did is on stable storage when it returns nil.
-func (p *Partition) compactAll(ctx context.Context, now codec.Timestamp, o compaction.Options, r *CompactResult, worth func(*compaction.Plan) bool) error {
+// too small. What it did is on stable storage when it returns nil; reclaiming says
+// that space is on its way back. The compactor's token is held.
+func (p *Partition) compactAll(ctx context.Context, now codec.Timestamp, o compaction.Options, r *CompactResult, worth func(*compaction.Plan) bool) (reclaiming bool, err error) {
 	db := p.topic.db
+	db.compactor.running(p)
+	defer db.compactor.running(nil)
 	if o.MapBytes == 0 {
 		o.MapBytes = db.opts.CompactionMapBytes
 	}
@@ -115,26 +118,26 @@ func (p *Partition) compactAll(ctx context.Context, now codec.Timestamp, o compa
 		store := newCompactStore(p, now)
 		if r.Passes == 0 && !worth(&store.plan) {
 			r.CleanPoint = store.plan.FirstDirty
-			return nil
+			return false, nil
 		}
 		done, err := compaction.Pass(ctx, store, store.plan, now, o)
 		r.add(&done)
 		if !o.DryRun {
 			db.compactor.passed(&done)
-			store.reclaim(&done)
+			reclaiming = store.reclaim(&done) || reclaiming
 		}
 		if err != nil {
 			if bad, ok := errors.AsType[*compaction.EntryError](err); ok {
 				err = p.corrupt(bad.Offset, bad.Err)
 			}
-			return err
+			return reclaiming, err
 		}
 		more = done.More && !done.Overtaken && !o.DryRun
 	}
 	if o.DryRun {
-		return nil
+		return false, nil
 	}
-	return p.settleCompaction(ctx)
+	return reclaiming, p.settleCompaction(ctx)
 }
 
 func (r *CompactResult) add(done *compaction.Result) {
@@ -144,12 +147,15 @@ func (r *CompactResult) add(done *compaction.Result) {
 }
 
 // reclaim asks for the space of what the pass removed or wrote anew, if it is a
-// tenth of what it read: giving it back rewrites the rest.
-func (s *compactStore) reclaim(done *compaction.Result) {
+// tenth of what it read: giving it back rewrites the rest. It reports whether it
+// did.
+func (s *compactStore) reclaim(done *compaction.Result) bool {
 	garbage := done.StoredBytesBefore - done.StoredBytesAfter + done.BytesWritten
-	if s.from < s.to && garbage >= reclaimMin && garbage >= done.StoredBytesBefore/10 {
-		s.p.topic.db.reclaimer.add(keys.LogRange(s.p.id(), s.from, s.to))
+	if s.from >= s.to || garbage < reclaimMin || garbage < done.StoredBytesBefore/10 {
+		return false
 	}
+	s.p.topic.db.reclaimer.add(keys.LogRange(s.p.id(), s.from, s.to))
+	return true
 }
 
 // settleCompaction sets the partition's next alarm and forces what was done to

@@ -29,7 +29,7 @@ type compactor struct {
 		sync.Mutex
 		waiting  map[*Partition]candidate
 		failing  map[keys.Partition]failing
-		running  *Partition
+		current  *Partition // of the pass under way
 		progress compaction.Progress
 		passes   int
 		total    compaction.Stats
@@ -95,7 +95,7 @@ func (c *compactor) offer(p *Partition, ratio float64, now codec.Timestamp) code
 	if f, ok := c.mu.failing[p.id()]; ok && now < f.until {
 		return f.until
 	}
-	if c.mu.running != p {
+	if c.mu.current != p {
 		c.mu.waiting[p] = candidate{ratio, now}
 		select {
 		case c.wake <- struct{}{}:
@@ -129,32 +129,37 @@ func (c *compactor) run(ctx context.Context) {
 			return
 		case <-c.wake:
 		}
-		for p, at := c.dirtiest(); p != nil && ctx.Err() == nil; p, at = c.dirtiest() {
-			c.serve(ctx, p, at)
+		for c.serve(ctx) {
 		}
 	}
 }
 
-// serve compacts one log and keeps the error.
-func (c *compactor) serve(ctx context.Context, p *Partition, at codec.Timestamp) {
-	err := c.begin(ctx, p)
-	if err == nil {
-		now := max(at, c.db.now())
-		var r CompactResult
-		err = p.compactAll(ctx, now, compaction.Options{}, &r, func(plan *compaction.Plan) bool { return plan.Eligible })
-		c.end()
-		if r.Steps > 0 {
-			c.db.opts.Logger.Info("compaction", "partition", p.String(), "passes", r.Passes, "dropped", r.Dropped(),
-				"bytes", r.WireBytesBefore-r.WireBytesAfter, "overtaken", r.Overtaken)
-		}
+// serve waits for its turn, compacts the dirtiest log and keeps the error. It is
+// false when there is none.
+func (c *compactor) serve(ctx context.Context) bool {
+	if c.begin(ctx) != nil {
+		return false
+	}
+	defer c.end()
+	p, at := c.dirtiest()
+	if p == nil {
+		return false
+	}
+	var r CompactResult
+	worth := func(plan *compaction.Plan) bool { return plan.Eligible }
+	_, err := p.compactAll(ctx, max(at, c.db.now()), compaction.Options{}, &r, worth)
+	if r.Steps > 0 {
+		c.db.opts.Logger.Info("compaction", "partition", p.String(), "passes", r.Passes, "dropped", r.Dropped(),
+			"bytes", r.WireBytesBefore-r.WireBytesAfter, "overtaken", r.Overtaken)
 	}
 	if ctx.Err() != nil || errors.Is(err, ErrClosed) || errors.Is(err, ErrFailed) || errors.Is(err, ErrUnknownTopic) {
-		return
+		return true
 	}
 	if err != nil {
 		c.db.opts.Logger.Error("compaction", "partition", p.String(), "err", err)
 	}
 	c.note(p.id(), err)
+	return true
 }
 
 // note keeps the error of a log until it is compacted, nil forgets it.
@@ -172,10 +177,12 @@ func (c *compactor) note(id keys.Partition, err error) {
 	c.mu.failing[id] = f
 }
 
-// begin waits for the pass under way and makes p's the next.
-func (c *compactor) begin(ctx context.Context, p *Partition) error {
+// begin waits until no pass is under way and keeps others from beginning until
+// end.
+func (c *compactor) begin(ctx context.Context) error {
 	select {
 	case c.busy <- struct{}{}:
+		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-c.db.closed:
@@ -183,17 +190,15 @@ func (c *compactor) begin(ctx context.Context, p *Partition) error {
 	case <-c.db.failed:
 		return c.db.failedErr()
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.mu.running, c.mu.progress = p, compaction.Progress{}
-	return nil
 }
 
-func (c *compactor) end() {
+func (c *compactor) end() { <-c.busy }
+
+// running says which log is compacted, nil for none.
+func (c *compactor) running(p *Partition) {
 	c.mu.Lock()
-	c.mu.running = nil
-	c.mu.Unlock()
-	<-c.busy
+	defer c.mu.Unlock()
+	c.mu.current, c.mu.progress = p, compaction.Progress{}
 }
 
 func (c *compactor) progress(at compaction.Progress) {
@@ -218,8 +223,8 @@ func (c *compactor) status() CompactionStatus {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := CompactionStatus{Waiting: len(c.mu.waiting), Passes: c.mu.passes, Total: c.mu.total}
-	if c.mu.running != nil {
-		s.Running, s.Progress = c.mu.running.String(), c.mu.progress
+	if c.mu.current != nil {
+		s.Running, s.Progress = c.mu.current.String(), c.mu.progress
 	}
 	return s
 }

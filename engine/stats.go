@@ -15,6 +15,10 @@ type Stats struct {
 	// RetainedBytes (v1 wire bytes) what retention removed; Reclaims the
 	// compactions that gave its space back.
 	Rolls, RetainedSegments, RetainedMessages, RetainedBytes, Reclaims uint64
+	// Compactions counts the passes of key compaction; CompactedMessages and
+	// CompactedBytes (v1 wire bytes) what they removed, CompactionBytes what they
+	// wrote.
+	Compactions, CompactedMessages, CompactedBytes, CompactionBytes uint64
 	// BackgroundErrors, Corruptions and Stalls count what Pebble reported:
 	// background work that failed, damaged tables, and writes that had to wait.
 	BackgroundErrors, Corruptions, Stalls uint64
@@ -33,6 +37,8 @@ func (db *DB) Stats() Stats {
 		Recompressions: c.recompressions.Load(), Inflations: c.inflations.Load(),
 		Rolls: c.rolls.Load(), RetainedSegments: c.retainedSegments.Load(),
 		RetainedMessages: c.retainedMessages.Load(), RetainedBytes: c.retainedBytes.Load(), Reclaims: c.reclaims.Load(),
+		Compactions: c.compactions.Load(), CompactedMessages: c.compactedMsgs.Load(),
+		CompactedBytes: c.compactedBytes.Load(), CompactionBytes: c.compactionBytes.Load(),
 		BackgroundErrors: c.backgroundErrors.Load(), Corruptions: c.corruptions.Load(), Stalls: c.stalls.Load(),
 	}
 }
