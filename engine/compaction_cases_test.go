@@ -34,7 +34,7 @@ func compactLog(t *testing.T, config engine.TopicConfig, scenario func(t *testin
 }
 
 func TestC01CompactionKeepsTheNewestOfEachKey(t *testing.T) {
-	compactLog(t, compacting(3), func(t *testing.T, _ *store, p *engine.Partition) {
+	compactLog(t, compacting(3), func(t *testing.T, s *store, p *engine.Partition) {
 		fill(t, p, "a@10 b@20 a@30 b@40 c@50 d@60 a@70")
 		before := fetchAll(t, p, 2)
 		r := compacted(t, p)
@@ -47,6 +47,9 @@ func TestC01CompactionKeepsTheNewestOfEachKey(t *testing.T) {
 		require.Equal(t, engine.LogSize{Segments: 3, Messages: 7, WireBytes: 700, StoredBytes: r.Before.StoredBytes}, r.Before)
 		require.Equal(t, engine.LogSize{Segments: 3, Messages: 5, WireBytes: 500, StoredBytes: r.After.StoredBytes}, r.After)
 		require.Less(t, r.After.StoredBytes, r.Before.StoredBytes)
+		stats := s.Stats()
+		require.Equal(t, [3]uint64{1, 2, 200}, [3]uint64{stats.Compactions, stats.CompactedMessages, stats.CompactedBytes})
+		require.Positive(t, stats.CompactionBytes)
 	})
 }
 

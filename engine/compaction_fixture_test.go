@@ -70,9 +70,7 @@ func pack(t testing.TB, p *engine.Partition, c codec.Compression, text string) {
 // survivors writes a log as offset:key@timestamp.
 func survivors(t testing.TB, p *engine.Partition) string {
 	t.Helper()
-	offsets, err := p.Offsets()
-	require.NoError(t, err)
-	return describe(readAll(t, p, offsets.Start))
+	return describe(left(t, p))
 }
 
 func describe(msgs []codec.Message) string {
@@ -153,26 +151,35 @@ func (s *store) exactAfterwards(p *engine.Partition) {
 // compares with the messages.
 func requireSearchesAgree(t testing.TB, p *engine.Partition, from, to codec.Timestamp) {
 	t.Helper()
-	offsets, err := p.Offsets()
-	require.NoError(t, err)
-	msgs := readAll(t, p, offsets.Start)
-	newest := engine.Position{Offset: offsets.HighWatermark, Timestamp: none}
-	for _, m := range msgs {
-		if m.Timestamp > newest.Timestamp {
-			newest = engine.Position{Offset: m.Offset, Timestamp: m.Timestamp, Found: true}
-		}
-	}
-	got, err := p.MaxTimestamp(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, newest, got, "MaxTimestamp")
-	for ts := max(from, 0); ts <= to; ts++ {
-		want := answer{ts, none, notFound}
+	msgs := left(t, p)
+	find := func(match func(codec.Message) bool) engine.Position {
 		for _, m := range msgs {
-			if m.Timestamp >= ts {
-				want.ts, want.offset = m.Timestamp, m.Offset
-				break
+			if match(m) {
+				return engine.Position{Offset: m.Offset, Timestamp: m.Timestamp, Found: true}
 			}
 		}
-		requireSearch(t, p, want)
+		return engine.Position{Offset: end(t, p), Timestamp: none}
 	}
+	newest := none
+	for _, m := range msgs {
+		newest = max(newest, m.Timestamp)
+	}
+	want := find(func(m codec.Message) bool { return m.Timestamp == newest && newest >= 0 })
+	got, err := p.MaxTimestamp(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, want, got, "MaxTimestamp")
+	for ts := max(from, 0); ts <= to; ts++ {
+		want := find(func(m codec.Message) bool { return m.Timestamp >= ts })
+		got, err := p.OffsetFor(ts)
+		require.NoError(t, err)
+		require.Equal(t, want, got, "OffsetFor %d", int64(ts))
+	}
+}
+
+// left returns what a log holds.
+func left(t testing.TB, p *engine.Partition) []codec.Message {
+	t.Helper()
+	offsets, err := p.Offsets()
+	require.NoError(t, err)
+	return readAll(t, p, offsets.Start)
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"unsafe"
 
@@ -69,6 +70,13 @@ func (p *Partition) CleanPoint() (int64, codec.Timestamp) {
 
 // HandleBytes is the size of a partition handle.
 const HandleBytes = unsafe.Sizeof(Partition{})
+
+// HoldMaintenance keeps maintenance from running until the function it returns is
+// called, once or more often. Close waits for it.
+func (db *DB) HoldMaintenance() func() {
+	db.maintaining.Lock()
+	return sync.OnceFunc(db.maintaining.Unlock)
+}
 
 // HoldCompaction keeps passes from beginning until the function it returns is
 // called.

@@ -3,6 +3,8 @@ package engine_test
 import (
 	"math"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -283,6 +285,11 @@ func requireClosed(t testing.TB, p *engine.Partition, all bool) {
 func seeded(t testing.TB) *rand.Rand {
 	t.Helper()
 	seed := rand.Uint64()
+	if text := os.Getenv("CAIRN_SEED"); text != "" {
+		var err error
+		seed, err = strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err, "CAIRN_SEED")
+	}
 	t.Logf("seed %d", seed)
 	return rand.New(rand.NewPCG(seed, 7))
 }
