@@ -15,25 +15,6 @@ import (
 	"github.com/cairnlog/cairn/engine"
 )
 
-var errInterrupted = errors.New("interrupted")
-
-// duringCompaction compacts and calls f each time the pass tells of its progress:
-// between any two steps, with how often it did so. The pass runs until it ends or
-// f returns an error, which ends it as if its context was canceled.
-func duringCompaction(t testing.TB, p *engine.Partition, o engine.CompactOptions, f func(n int) error) (engine.CompactResult, error) {
-	t.Helper()
-	ctx, cancel := context.WithCancelCause(t.Context())
-	defer cancel(nil)
-	n := 0
-	o.Progress = func(compaction.Progress) {
-		if err := f(n); err != nil {
-			cancel(err)
-		}
-		n++
-	}
-	return p.Compact(ctx, o)
-}
-
 // interruptCompaction ends a pass after its first step.
 func (s *store) interruptCompaction(p *engine.Partition) {
 	s.t.Helper()
@@ -297,9 +278,9 @@ func logChangesDuringAPass(t *testing.T) {
 				h.appendSet()
 			}
 			require.NoError(t, h.p.Roll(t.Context()))
-			r, err := duringCompaction(t, h.p, engine.CompactOptions{MapBytes: []int64{100, 1 << 20}[rng.IntN(2)]}, func(int) error {
-				h.change()
-				return nil
+			r, err := h.p.Compact(t.Context(), engine.CompactOptions{
+				MapBytes: []int64{100, 1 << 20}[rng.IntN(2)],
+				Progress: func(compaction.Progress) { h.change() }, // between any two steps
 			})
 			require.NoError(t, err)
 			if r.Overtaken {
