@@ -71,6 +71,8 @@ maintenance --json
 reset 9 --json
 drop --json
 drop-topic t --json
+create t cleanup.policy=compact --json
+compact --json
 `
 
 func TestJSONOutputParsesForEveryCommandWithData(t *testing.T) {

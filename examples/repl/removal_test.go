@@ -9,10 +9,12 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/cairnlog/cairn/codec"
+	"github.com/cairnlog/cairn/compaction"
 	"github.com/cairnlog/cairn/engine"
 )
 
@@ -20,6 +22,10 @@ import (
 // does not come between its commands.
 func TestRemovalGivesItsTranscript(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { requireTranscript(t, "removal") })
+}
+
+func TestCompactionGivesItsTranscript(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { requireTranscript(t, "compaction") })
 }
 
 // newTestSession returns a session with a topic t of segments of a message each,
@@ -171,4 +177,22 @@ func TestLoadSaysWhatRetentionTook(t *testing.T) {
 		require.NoError(t, s.out.Flush())
 		require.Equal(t, "2 of them are removed already, by retention: retention.ms=-1 keeps old timestamps\n", out.String())
 	})
+}
+
+// The bar of compact begins anew with each stage.
+func TestCompactionBar(t *testing.T) {
+	s, out := newTestSession(t)
+	now := fixedNow
+	s.interactive, s.width, s.now = true, func() int { return 100 }, func() time.Time { return now }
+	bar := compactionBar{session: s}
+	bar.update(compaction.Progress{Stage: compaction.Mapping, Total: 1000})
+	now = now.Add(time.Second)
+	bar.update(compaction.Progress{Stage: compaction.Mapping, Done: 500, Total: 1000, Stats: compaction.Stats{Mapped: 7}})
+	bar.update(compaction.Progress{Stage: compaction.Cleaning, Total: 4000})
+	now = now.Add(time.Second)
+	bar.update(compaction.Progress{Stage: compaction.Cleaning, Done: 1000, Total: 4000, Stats: compaction.Stats{Messages: 1234}})
+	bar.close()
+	require.NoError(t, s.out.Flush())
+	require.Equal(t, "\r 50% [############............] 7 messages  500 B/s  1s left\x1b[K\r\x1b[K"+
+		"\r 25% [######..................] 1,234 messages  1000 B/s  3s left\x1b[K\r\x1b[K", out.String())
 }
