@@ -318,7 +318,7 @@ func (t *truncation) split(scan *entryScan, kept *retention.Segment) error {
 	if err != nil {
 		return p.corrupt(scan.entry.Last, err)
 	}
-	if f.Kept == 0 {
+	if f.Kept == 0 || f.Last < p.logStart.Load() { // where compaction left a gap
 		return nil
 	}
 	key := keys.AppendLog(nil, p.id(), f.Last)
