@@ -34,6 +34,7 @@ func classOf(m *codec.Message) class {
 // accept decides about one message of the current entry, and counts (SPEC 9.5-9.8).
 func (p *pass) accept(m *codec.Message) bool {
 	p.stats.Messages++
+	p.turn++
 	if m.Offset >= p.mapped {
 		return true
 	}
@@ -43,7 +44,7 @@ func (p *pass) accept(m *codec.Message) bool {
 		p.stats.BelowStart++
 	case class == unkeyed:
 		p.stats.Invalid++
-	case p.newest.get(m.Key) > m.Offset:
+	case p.newestOf(m) > m.Offset:
 		p.stats.Superseded++
 	case class == tombstone && p.expired:
 		p.stats.Expired++
@@ -51,6 +52,19 @@ func (p *pass) accept(m *codec.Message) bool {
 		return true
 	}
 	return false
+}
+
+// newestOf returns the newest offset the map has of the message's key, -1 for none.
+// The message is the one accept was last called for.
+func (p *pass) newestOf(m *codec.Message) int64 {
+	if p.newest.used == 0 {
+		return -1
+	}
+	if p.turn <= len(p.ahead) {
+		return p.newest.get(&p.ahead[p.turn-1].lookup)
+	}
+	l := p.newest.lookup(m.Key)
+	return p.newest.get(&l)
 }
 
 // entry goes over the next stored entry.
@@ -95,6 +109,12 @@ func (p *pass) filter(ctx context.Context, e codec.Entry, key, value []byte) (co
 		p.stats.Messages += int64(e.Count)
 		p.step.kept()
 		return e, value, nil
+	}
+	p.ahead, p.turn = p.ahead[:0], 0
+	if e.Kind == codec.KindPlain && p.newest.used > 0 { // a wrapper would be inflated twice
+		if err := p.cursor.Reset(&e); err == nil {
+			p.lookAhead()
+		}
 	}
 	f, err := e.Filter(&p.cursor, p.keep)
 	if err != nil {

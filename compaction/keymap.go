@@ -65,13 +65,23 @@ func newOffsetMap(size, base, n int64) *offsetMap {
 	}
 }
 
+// lookup is a key and where the search for it begins.
+type lookup struct {
+	at uint64
+	id keyID
+}
+
+func (m *offsetMap) lookup(key []byte) lookup {
+	l := lookup{id: idOf(key)}
+	l.at, _ = bits.Mul64(maphash.Bytes(m.seed, l.id[:]), uint64(len(m.slots)))
+	return l
+}
+
 // find returns the slot of a key, or the free one where it belongs.
-func (m *offsetMap) find(id *keyID) *slot {
-	hash := maphash.Bytes(m.seed, id[:])
-	at, _ := bits.Mul64(hash, uint64(len(m.slots)))
-	for {
+func (m *offsetMap) find(l *lookup) *slot {
+	for at := l.at; ; {
 		s := &m.slots[at]
-		if s.next == 0 || s.key == *id {
+		if s.next == 0 || s.key == l.id {
 			return s
 		}
 		if at++; at == uint64(len(m.slots)) {
@@ -82,14 +92,13 @@ func (m *offsetMap) find(id *keyID) *slot {
 
 // set notes the offset of a key, not below base and greater than those before. It
 // is false, and nothing is noted, when there is no room.
-func (m *offsetMap) set(key []byte, offset int64) bool {
-	id := idOf(key)
-	s := m.find(&id)
+func (m *offsetMap) set(l *lookup, offset int64) bool {
+	s := m.find(l)
 	if offset-m.base >= math.MaxUint32 || s.next == 0 && m.used == m.capacity {
 		return false
 	}
 	if s.next == 0 {
-		s.key = id
+		s.key = l.id
 		m.used++
 	}
 	s.next = uint32(offset-m.base) + 1
@@ -97,12 +106,8 @@ func (m *offsetMap) set(key []byte, offset int64) bool {
 }
 
 // get returns the newest offset of a key, -1 for one that is not in the map.
-func (m *offsetMap) get(key []byte) int64 {
-	if m.used == 0 {
-		return -1
-	}
-	id := idOf(key)
-	s := m.find(&id)
+func (m *offsetMap) get(l *lookup) int64 {
+	s := m.find(l)
 	if s.next == 0 {
 		return -1
 	}

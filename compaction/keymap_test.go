@@ -34,6 +34,11 @@ func TestKeysAreExactOrWide(t *testing.T) {
 	require.Equal(t, append([]byte{longKey}, sum[:27]...), id[:])
 }
 
+func look(m *offsetMap, key []byte) *lookup {
+	l := m.lookup(key)
+	return &l
+}
+
 func TestMapAgreesWithGoMap(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
@@ -44,7 +49,7 @@ func TestMapAgreesWithGoMap(t *testing.T) {
 		for offset := int64(1000); offset < 1000+n; offset++ {
 			key := bytes.Repeat([]byte{byte(rng.IntN(256))}, rng.IntN(40))
 			_, known := want[string(key)]
-			ok := m.set(key, offset)
+			ok := m.set(look(m, key), offset)
 			require.Equal(t, known || len(want) < m.capacity, ok)
 			if full = full || !ok; ok {
 				want[string(key)] = offset
@@ -52,9 +57,9 @@ func TestMapAgreesWithGoMap(t *testing.T) {
 		}
 		require.Equal(t, len(want), m.used)
 		for key, offset := range want {
-			require.Equal(t, offset, m.get([]byte(key)))
+			require.Equal(t, offset, m.get(look(m, []byte(key))))
 		}
-		require.EqualValues(t, -1, m.get([]byte("another")))
+		require.EqualValues(t, -1, m.get(look(m, []byte("another"))))
 		if full {
 			require.Equal(t, m.capacity, m.used)
 		}
@@ -84,11 +89,11 @@ func TestMapSize(t *testing.T) {
 // Offsets are kept in 32 bits: the map is full where they end.
 func TestMapEndsWhereOffsetsDo(t *testing.T) {
 	m := newOffsetMap(1<<10, 5, 1<<40)
-	require.True(t, m.set([]byte("a"), 5))
-	require.True(t, m.set([]byte("b"), 5+math.MaxUint32-1))
-	require.EqualValues(t, 5+math.MaxUint32-1, m.get([]byte("b")))
-	require.False(t, m.set([]byte("a"), 5+math.MaxUint32))
-	require.EqualValues(t, 5, m.get([]byte("a")))
+	require.True(t, m.set(look(m, []byte("a")), 5))
+	require.True(t, m.set(look(m, []byte("b")), 5+math.MaxUint32-1))
+	require.EqualValues(t, 5+math.MaxUint32-1, m.get(look(m, []byte("b"))))
+	require.False(t, m.set(look(m, []byte("a")), 5+math.MaxUint32))
+	require.EqualValues(t, 5, m.get(look(m, []byte("a"))))
 }
 
 func BenchmarkMap(b *testing.B) {
@@ -97,12 +102,12 @@ func BenchmarkMap(b *testing.B) {
 	key := []byte("customer00000000")
 	for i := range int64(n) {
 		binary.BigEndian.PutUint64(key[8:], uint64(i)*0x9e3779b97f4a7c15)
-		m.set(key, i)
+		m.set(look(m, key), i)
 	}
 	i := uint64(0)
 	for b.Loop() {
 		binary.BigEndian.PutUint64(key[8:], i*0x9e3779b97f4a7c15)
-		if m.get(key) < 0 {
+		if m.get(look(m, key)) < 0 {
 			b.Fatal(i)
 		}
 		i = (i + 7919) % n

@@ -68,6 +68,10 @@ type pass struct {
 	o        Options
 
 	newest *offsetMap
+	ahead  []ahead // see lookAhead
+	turn   int     // how many messages of the entry accept was called for
+	// touched is what warm read.
+	touched uint32
 	// mapped is the end of what newest knows; from there on nothing changes.
 	mapped int64
 	// skim: nothing can be superseded. Only entries past their horizon are opened.
@@ -156,16 +160,19 @@ func (p *pass) mapEntry(ctx context.Context, key, value []byte) error {
 	if err := p.cursor.Reset(&e); err != nil {
 		return &EntryError{e.Last, err}
 	}
-	var m codec.Message
-	for p.cursor.Next(&m) {
-		if m.Offset < p.plan.FirstDirty {
-			continue
+	for more := true; more; {
+		more = p.lookAhead()
+		for i := range p.ahead {
+			m := &p.ahead[i]
+			if m.offset < p.plan.FirstDirty {
+				continue
+			}
+			if m.keyed && !p.newest.set(&m.lookup, m.offset) {
+				p.mapped = m.offset
+				return errFull
+			}
+			p.stats.Mapped++
 		}
-		if classOf(&m) != unkeyed && !p.newest.set(m.Key, m.Offset) {
-			p.mapped = m.Offset
-			return errFull
-		}
-		p.stats.Mapped++
 	}
 	if err := p.cursor.Err(); err != nil {
 		return &EntryError{e.Last, err}
