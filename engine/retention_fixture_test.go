@@ -132,11 +132,13 @@ func bubble(t *testing.T, f func(t *testing.T)) {
 }
 
 // sleep lets the loop of a store in a bubble run, with the store's clock moving
-// along.
+// along: between two ticks, so that a tick does not race with it.
 func (s *store) sleep(d time.Duration) {
 	for ; d > 0; d -= time.Second {
-		s.clock.add(codec.Timestamp(min(d, time.Second).Milliseconds()))
-		time.Sleep(min(d, time.Second))
+		step := min(d, time.Second)
+		time.Sleep(step / 2)
+		s.clock.add(codec.Timestamp(step.Milliseconds()))
+		time.Sleep(step - step/2)
 	}
 	synctest.Wait()
 }
