@@ -19,12 +19,18 @@ type cairnStore struct {
 
 func openCairn(tb testing.TB, dir string, fs vfs.FS, logs int, d engine.Durability) *cairnStore {
 	tb.Helper()
-	db, err := engine.Open(dir, engine.Options{Durability: d, FS: fs})
-	require.NoError(tb, err)
-	topic, err := db.EnsureTopic("bench", engine.TopicConfig{
-		Partitions: int32(logs),
-		Retention:  retention.Policy{MaxAge: engine.Forever}, // payloads have fixed, old timestamps
+	return openWith(tb, dir, engine.Options{Durability: d, FS: fs}, logs, engine.TopicConfig{
+		Retention: retention.Policy{MaxAge: engine.Forever}, // payloads have fixed, old timestamps
 	})
+}
+
+// openWith is openCairn with options of the store and of its topic.
+func openWith(tb testing.TB, dir string, o engine.Options, logs int, config engine.TopicConfig) *cairnStore {
+	tb.Helper()
+	db, err := engine.Open(dir, o)
+	require.NoError(tb, err)
+	config.Partitions = int32(logs)
+	topic, err := db.EnsureTopic("bench", config)
 	require.NoError(tb, err)
 	s := &cairnStore{db: db}
 	for n := range logs {

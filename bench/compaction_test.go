@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -23,31 +22,22 @@ import (
 
 // keyedStore is a store with a compacted log that the store leaves alone, and a
 // second log to append to.
-type keyedStore struct {
-	*cairnStore
-	bytes int64 // of keys and values
-}
+type keyedStore struct{ *cairnStore }
 
 // openKeyed fills the log with bytes of messages of a size over random keys, one
 // for every perKey messages, in tables.
 func openKeyed(b *testing.B, dir string, d engine.Durability, bytes int64, size, perKey int) *keyedStore {
 	b.Helper()
 	const batch = 500
-	config := engine.TopicConfig{
-		Partitions: 2, CleanupPolicy: engine.CleanupCompact, MinCleanableRatio: 1, SegmentBytes: 64 << 20, SegmentAge: engine.Forever,
-	}
 	open := func(d engine.Durability) *keyedStore {
-		db, err := engine.Open(dir, engine.Options{Durability: d})
-		require.NoError(b, err)
-		topic, err := db.EnsureTopic("bench", config)
-		require.NoError(b, err)
-		return &keyedStore{cairnStore: &cairnStore{db: db, logs: []*engine.Partition{topic.Partition(0), topic.Partition(1)}}}
+		return &keyedStore{openWith(b, dir, engine.Options{Durability: d}, 2, engine.TopicConfig{
+			CleanupPolicy: engine.CleanupCompact, MinCleanableRatio: 1, SegmentBytes: 64 << 20, SegmentAge: engine.Forever,
+		})}
 	}
 	s := open(engine.SyncNever)
 	src, rng := newSource(batch, size-keySize, 0), rand.New(rand.NewPCG(1, 2))
 	distinct := max(1, int(bytes)/size/perKey)
-	written := int64(0)
-	for ; written < bytes; written += int64(batch * size) {
+	for written := int64(0); written < bytes; written += int64(batch * size) {
 		msgs := src.next()
 		for i := range msgs {
 			msgs[i].Key = benchKey(rng.IntN(distinct))
@@ -57,9 +47,7 @@ func openKeyed(b *testing.B, dir string, d engine.Durability, bytes int64, size,
 	}
 	require.NoError(b, s.logs[0].Roll(b.Context()))
 	require.NoError(b, s.db.Close())
-	s = open(d)
-	s.bytes = written
-	return s
+	return open(d)
 }
 
 const keySize = 16
@@ -119,9 +107,7 @@ func BenchmarkCompaction(b *testing.B) {
 func readAndWrite(b *testing.B, dir string, read, write int64) time.Duration {
 	b.Helper()
 	const entry, step = 16 << 10, 256 << 10
-	db, err := pebble.Open(dir, rawOptions(vfs.Default, func() int { return 1 }))
-	require.NoError(b, err)
-	id := keys.Partition{Topic: 1}
+	db := openRaw(b, dir, vfs.Default, 1).db
 	data := pool()
 	batch := db.NewBatch()
 	commit := func() {
@@ -131,7 +117,7 @@ func readAndWrite(b *testing.B, dir string, read, write int64) time.Duration {
 	n := int64(0)
 	for ; n*entry < read; n++ {
 		at := n * entry % int64(len(data)-entry)
-		require.NoError(b, batch.Set(keys.AppendLog(nil, id, n), data[at:at+entry], nil))
+		require.NoError(b, batch.Set(keys.AppendLog(nil, logID(0), n), data[at:at+entry], nil))
 		if batch.Len() >= 1<<20 {
 			commit()
 		}
@@ -139,21 +125,17 @@ func readAndWrite(b *testing.B, dir string, read, write int64) time.Duration {
 	commit()
 	require.NoError(b, db.Flush())
 	start := time.Now()
-	r := keys.LogRange(id, 0, n)
-	it, err := db.NewIter(&pebble.IterOptions{LowerBound: r.Start, UpperBound: r.End})
-	require.NoError(b, err)
-	var value []byte
-	written := int64(0)
-	for ok := it.First(); ok; ok = it.Next() {
-		value = append(value[:0], it.Value()...)
-		if written += entry; written <= write {
-			require.NoError(b, batch.Set(it.Key(), value, nil))
+	n = 0
+	scanLog(b, db, func(value []byte) {
+		touch(value)
+		if (n+1)*entry <= write {
+			require.NoError(b, batch.Set(keys.AppendLog(nil, logID(0), n), value, nil))
 			if batch.Len() >= step {
 				commit()
 			}
 		}
-	}
-	require.NoError(b, it.Close())
+		n++
+	})
 	require.NoError(b, batch.LogData(nil, nil))
 	require.NoError(b, batch.Commit(pebble.Sync))
 	took := time.Since(start)
@@ -226,8 +208,8 @@ func BenchmarkCompactionMemory(b *testing.B) {
 			var peak, passes float64
 			for b.Loop() {
 				s := openKeyed(b, freshDir(b, b.TempDir()), engine.SyncNever, *volume, 128, 4)
-				before := liveHeap()
-				top := atomic.Uint64{}
+				before := heap()
+				var top atomic.Int64
 				stop, stopped := make(chan struct{}), make(chan struct{})
 				go func() {
 					defer close(stopped)
@@ -236,14 +218,14 @@ func BenchmarkCompactionMemory(b *testing.B) {
 						case <-stop:
 							return
 						case <-time.After(10 * time.Millisecond):
-							top.Store(max(top.Load(), liveHeap()))
+							top.Store(max(top.Load(), heap()))
 						}
 					}
 				}()
 				r, _ := s.pass(b, engine.CompactOptions{MapBytes: size})
 				close(stop)
 				<-stopped
-				peak = max(peak, float64(int64(top.Load())-int64(before))/(1<<20))
+				peak = max(peak, float64(top.Load()-before)/(1<<20))
 				passes = float64(r.Passes)
 				b.ReportMetric(float64(r.Keys), "keys")
 				require.NoError(b, s.db.Close())
@@ -252,13 +234,4 @@ func BenchmarkCompactionMemory(b *testing.B) {
 			b.ReportMetric(passes, "passes")
 		})
 	}
-}
-
-// liveHeap returns the live heap.
-func liveHeap() uint64 {
-	runtime.GC() // twice: what pools hold survives one
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
 }

@@ -30,15 +30,7 @@ type expiringStore struct {
 func openExpiring(tb testing.TB, dir string, logs int, config engine.TopicConfig) *expiringStore {
 	tb.Helper()
 	s := &expiringStore{dir: dir, now: firstTimestamp.Time()}
-	db, err := engine.Open(dir, engine.Options{Durability: engine.SyncNever, Now: func() time.Time { return s.now }})
-	require.NoError(tb, err)
-	config.Partitions = int32(logs)
-	topic, err := db.EnsureTopic("bench", config)
-	require.NoError(tb, err)
-	s.cairnStore = &cairnStore{db: db}
-	for n := range logs {
-		s.logs = append(s.logs, topic.Partition(int32(n)))
-	}
+	s.cairnStore = openWith(tb, dir, engine.Options{Durability: engine.SyncNever, Now: func() time.Time { return s.now }}, logs, config)
 	return s
 }
 

@@ -20,21 +20,13 @@ const aheadMessages = 256
 func (p *pass) lookAhead() (more bool) {
 	p.ahead = p.ahead[:0]
 	var m codec.Message
-	for len(p.ahead) < aheadMessages {
-		if !p.cursor.Next(&m) {
-			return p.warm(false)
-		}
+	for len(p.ahead) < aheadMessages && p.cursor.Next(&m) {
 		p.ahead = append(p.ahead, ahead{p.newest.lookup(m.Key), m.Offset, classOf(&m) != unkeyed})
 	}
-	return p.warm(true)
-}
-
-// warm touches the slots of p.ahead and returns more.
-func (p *pass) warm(more bool) bool {
 	sum := uint32(0)
 	for i := range p.ahead {
 		sum += p.newest.slots[p.ahead[i].at].next
 	}
-	p.touched = sum // or the compiler has no reason to read them
-	return more
+	p.touched = sum // or the compiler has no reason to read the slots
+	return len(p.ahead) == aheadMessages
 }

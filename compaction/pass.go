@@ -70,7 +70,7 @@ type pass struct {
 	newest *offsetMap
 	ahead  []ahead // see lookAhead
 	turn   int     // how many messages of the entry accept was called for
-	// touched is what warm read.
+	// touched is what lookAhead read of the map.
 	touched uint32
 	// mapped is the end of what newest knows; from there on nothing changes.
 	mapped int64

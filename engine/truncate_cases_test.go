@@ -412,6 +412,25 @@ func TestC23TruncationInsideAWrapper(t *testing.T) {
 	})
 }
 
+// C23, SPEC 6.7: a cut into a wrapper that has gaps leaves nothing of it when all
+// that is below the cut is below the log start.
+func TestCutInAGapAboveTheLogStartLeavesNoEntry(t *testing.T) {
+	s := newStore(t)
+	config := compacting(100)
+	config.CleanupPolicy = engine.CleanupCompactDelete
+	p := s.log(config)
+	pack(t, p, codec.Gzip, "a@1 b@2 c@3 d@4")
+	fill(t, p, "c@5 | e@6")
+	compacted(t, p)
+	require.Equal(t, "0:a@1 1:b@2 3:d@4 4:c@5 5:e@6", survivors(t, p))
+	_, err := p.DeleteBefore(t.Context(), 2)
+	require.NoError(t, err)
+	require.NoError(t, p.TruncateTo(t.Context(), 3))
+	require.Empty(t, survivors(t, p))
+	requireBounds(t, p, 2, 3)
+	s.exactAfterwards(p)
+}
+
 // C23, C35: what is left of a first wrapper decides about span rolls, live and
 // after a reopening.
 func TestC23CutWrapperIsTheAnchorOfSpanRolls(t *testing.T) {
