@@ -440,3 +440,28 @@ func TestOldStateRowsDecode(t *testing.T) {
 	compacted(t, p)
 	require.Equal(t, "6:a@2-", survivors(t, p))
 }
+
+// P08: a log dropped between two steps of a pass stays dropped, and takes new
+// messages from offset 0: the pass ends and writes nothing of the old log.
+func TestDropBetweenStepsOfAPass(t *testing.T) {
+	s := newStore(t)
+	p := s.log(largeConfig)
+	large(t, p, 30)
+	dropped := false
+	r, err := p.Compact(t.Context(), engine.CompactOptions{Progress: func(at compaction.Progress) {
+		if at.Stats.Steps > 0 && !dropped {
+			dropped = true
+			require.NoError(t, p.Drop(t.Context()))
+			fill(t, p, "a@1 b@2")
+		}
+	}})
+	require.NoError(t, err)
+	require.True(t, dropped)
+	require.True(t, r.Overtaken)
+	require.Equal(t, "0:a@1 1:b@2", survivors(t, p))
+	requireBounds(t, p, 0, 2)
+	s.exactAfterwards(p)
+	fill(t, s.log(largeConfig), "a@3 |")
+	compacted(t, s.log(largeConfig))
+	require.Equal(t, "1:b@2 2:a@3", survivors(t, s.log(largeConfig)))
+}
