@@ -1,0 +1,147 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// conn is a client's connection. Everything in it belongs to its goroutine, but for
+// nc, which Shutdown may interrupt and close.
+type conn struct {
+	server *Server
+	nc     net.Conn
+	in     *bufio.Reader
+	log    *slog.Logger
+	turn   int // counts fetches: see fetch.read
+	// held are buffers of the pool that the response aliases until it is encoded.
+	held [][]byte
+}
+
+// errHangUp ends a connection without an answer where the protocol wants it so. Its
+// reason is in what wraps it.
+var errHangUp = errors.New("hang up")
+
+func (s *Server) newConn(nc net.Conn) *conn {
+	return &conn{server: s, nc: nc, in: bufio.NewReaderSize(nc, 4<<10), log: s.log.With("remote", nc.RemoteAddr().String())}
+}
+
+// interrupt ends the wait for a request, at once and for all that follow.
+func (c *conn) interrupt() { _ = c.nc.SetReadDeadline(time.Unix(1, 0)) } // error ignored: then it is closed
+
+// serve answers requests until the client leaves, does what it may not, or the
+// server is shut down.
+func (c *conn) serve() {
+	c.log.Debug("connected")
+	err := c.loop()
+	_ = c.nc.Close() // error ignored: all that was to be written has been
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), c.server.stopping.Err() != nil && errors.Is(err, os.ErrDeadlineExceeded):
+		c.log.Debug("disconnected")
+	default:
+		c.log.Warn("connection closed", "err", err)
+	}
+}
+
+func (c *conn) loop() error {
+	for c.server.stopping.Err() == nil {
+		if err := c.next(); err != nil {
+			return err
+		}
+	}
+	return net.ErrClosed
+}
+
+// next answers one request.
+func (c *conn) next() error {
+	frame, err := c.readRequest()
+	if err != nil {
+		return err
+	}
+	defer putBuffer(frame)
+	r, err := c.server.decode(frame)
+	if err != nil {
+		return err
+	}
+	out := getBuffer(0)
+	defer func() { putBuffer(out) }()
+	defer c.release()
+	resp, err := r.handle(c, r.body)
+	if err != nil {
+		return fmt.Errorf("%s v%d: %w", kmsg.NameForKey(r.body.Key()), r.body.GetVersion(), err)
+	}
+	if resp == nil {
+		return nil // acks=0: there is none
+	}
+	out = appendResponse(out, r.correlation, resp)
+	return c.write(out)
+}
+
+// release gives back what was held for a response.
+func (c *conn) release() {
+	for i, b := range c.held {
+		putBuffer(b)
+		c.held[i] = nil
+	}
+	c.held = c.held[:0]
+}
+
+func (c *conn) write(out []byte) error {
+	if err := c.nc.SetWriteDeadline(time.Now().Add(c.server.opts.TransferTimeout)); err != nil {
+		return err
+	}
+	if _, err := c.nc.Write(out); err != nil {
+		return fmt.Errorf("write response: %w", err)
+	}
+	return nil
+}
+
+// readRequest returns the bytes of a request without its length. They are a buffer
+// of the pool.
+func (c *conn) readRequest() ([]byte, error) {
+	o := &c.server.opts
+	if err := c.deadline(o.IdleTimeout); err != nil {
+		return nil, err
+	}
+	head, err := c.in.Peek(requestHead)
+	if err != nil {
+		if len(head) > 0 && errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return nil, err
+	}
+	size, err := c.server.checkHead(head)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.deadline(o.TransferTimeout); err != nil {
+		return nil, err
+	}
+	if _, err := c.in.Discard(4); err != nil {
+		return nil, err
+	}
+	return readGrowing(c.in, size)
+}
+
+// deadline bounds the reads that follow, unless the server has been shut down.
+func (c *conn) deadline(d time.Duration) error {
+	if err := c.nc.SetReadDeadline(time.Now().Add(d)); err != nil {
+		return err
+	}
+	if c.server.stopping.Err() != nil {
+		c.interrupt() // Shutdown did so too, but maybe before the line above
+	}
+	return nil
+}
+
+// context is that of a request's work in the store. A durable write is not given up
+// half way, so it does not end with the server: Shutdown waits for it.
+func (c *conn) context() context.Context { return context.Background() }
