@@ -3,7 +3,9 @@ package engine
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -68,9 +70,15 @@ type committer struct {
 		stopping bool
 	}
 	wake   chan struct{} // 1: the queue is not empty, or stopping
-	groups chan []*commit
+	groups chan syncGroup
 	spare  chan []*commit // group slices for reuse
 	ended  chan struct{}
+}
+
+// syncGroup is commits that share a sync, and when they were given to Pebble.
+type syncGroup struct {
+	commits []*commit
+	since   time.Time
 }
 
 // maxGroups is how many applied groups may wait for their sync.
@@ -80,7 +88,7 @@ func startCommitter(db *DB) *committer {
 	c := &committer{
 		db:     db,
 		wake:   make(chan struct{}, 1),
-		groups: make(chan []*commit, maxGroups),
+		groups: make(chan syncGroup, maxGroups),
 		spare:  make(chan []*commit, maxGroups+2),
 		ended:  make(chan struct{}),
 	}
@@ -155,15 +163,16 @@ func (c *committer) take() (group []*commit, ok bool) {
 func (c *committer) applyLoop() {
 	defer close(c.groups)
 	for {
-		group, ok := c.take()
+		commits, ok := c.take()
 		if !ok {
 			return
 		}
-		if err := c.apply(group); err != nil {
+		since := c.db.opts.Now()
+		if err := c.apply(commits); err != nil {
 			c.db.fence.Trip(err)
 			return
 		}
-		c.groups <- group
+		c.groups <- syncGroup{commits, since}
 	}
 }
 
@@ -254,34 +263,43 @@ func (c *committer) merge(commits []*commit) (*pebble.Batch, error) {
 
 func (c *committer) syncLoop() {
 	defer close(c.ended)
-	for group := range c.groups {
-		for i := len(group) - 1; i >= 0; i-- {
-			if !group[i].sync {
-				continue
-			}
-			if err := group[i].batch.SyncWait(); err != nil {
+	for g := range c.groups {
+		last := lastSynced(g.commits)
+		if last != nil {
+			if err := last.batch.SyncWait(); err != nil {
 				c.db.fence.Trip(err)
 				return
 			}
-			break
 		}
 		if c.db.hasFailed() { // never acknowledge after the fence
 			return
 		}
-		c.finish(group)
+		if last != nil { // a clock set back counts as no time
+			c.db.stats.syncLatency.observe(max(0, int64(c.db.opts.Now().Sub(g.since))))
+		}
+		c.finish(g.commits)
 	}
+}
+
+// lastSynced returns the commit whose sync covers the group, nil if none asks for
+// one.
+func lastSynced(commits []*commit) *commit {
+	for _, cm := range slices.Backward(commits) {
+		if cm.sync {
+			return cm
+		}
+	}
+	return nil
 }
 
 // finish publishes and answers a group that is where it must be.
 func (c *committer) finish(group []*commit) {
+	c.count(group)
 	var bytes int64
 	for _, cm := range group {
 		bytes += cm.bytes
 		if c.db.opts.Durability == SyncAlways {
 			cm.publish()
-		}
-		if !cm.internal {
-			c.db.stats.commits.Add(1)
 		}
 		if cm.batch != nil { // else it was merged
 			_ = cm.batch.Close() // returns memory to a pool; it has no error to give
@@ -297,6 +315,20 @@ func (c *committer) finish(group []*commit) {
 	select {
 	case c.spare <- group[:0]:
 	default:
+	}
+}
+
+// count counts the commits of callers, before they are answered.
+func (c *committer) count(group []*commit) {
+	n := 0
+	for _, cm := range group {
+		if !cm.internal {
+			n++
+		}
+	}
+	if n > 0 {
+		c.db.stats.commits.Add(uint64(n))
+		c.db.stats.groupSize.observe(int64(n))
 	}
 }
 

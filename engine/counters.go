@@ -23,6 +23,20 @@ type counters struct {
 	backgroundErrors atomic.Uint64
 	corruptions      atomic.Uint64
 	stalls           atomic.Uint64
+	reads            atomic.Uint64
+	readMessages     atomic.Uint64
+	fetches          atomic.Uint64
+	fetchedBytes     atomic.Uint64
+	searches         atomic.Uint64
+	partitionsOpened atomic.Uint64
+	indexRows        atomic.Uint64
+	maintenanceRuns  atomic.Uint64
+
+	syncLatency, groupSize histogram
+}
+
+func (c *counters) init() {
+	c.syncLatency.bounds, c.groupSize.bounds = syncBounds, groupBounds
 }
 
 func (c *counters) appended(prep *prepared) {

@@ -73,6 +73,7 @@ type DB struct {
 	life       sync.RWMutex
 	iters      iterSet
 	closeEnded chan struct{} // closed when Close is through
+	observing  sync.Mutex    // held while Pebble is asked for its metrics, and to close it
 }
 
 // Open opens the store in dir, or creates it. One process opens a store at a
@@ -94,6 +95,7 @@ func Open(dir string, opts Options) (*DB, error) {
 
 		closeEnded: make(chan struct{}),
 	}
+	db.stats.init()
 	if err := db.open(); err != nil {
 		return nil, fmt.Errorf("engine: open %s: %w", dir, err)
 	}
@@ -319,6 +321,8 @@ func (db *DB) writeClosing() error {
 // flushAndClose leaves nothing in the log for the next Open to replay. A flush
 // that fails for a full disk is no loss: the log has it all.
 func (db *DB) flushAndClose() error {
+	db.observing.Lock()
+	defer db.observing.Unlock()
 	flushed, err := db.pdb.AsyncFlush()
 	if err == nil {
 		select {

@@ -111,3 +111,15 @@ type quiet struct{}
 func (quiet) Infof(string, ...any)              {}
 func (quiet) Errorf(string, ...any)             {}
 func (quiet) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
+
+// TestHistogram is a histogram with bounds of a test's.
+type TestHistogram struct{ h histogram }
+
+func NewTestHistogram(bounds ...int64) *TestHistogram {
+	return &TestHistogram{histogram{bounds: bounds}}
+}
+func (h *TestHistogram) Observe(v int64)     { h.h.observe(v) }
+func (h *TestHistogram) Snapshot() Histogram { return h.h.snapshot() }
+
+// Fail fails the store, as a failed write to the disk does.
+func (db *DB) Fail(cause error) { db.fence.Trip(cause) }

@@ -66,6 +66,9 @@ func (p *Partition) fetch(ctx context.Context, dst []byte, from int64, o FetchOp
 	}
 	res := FetchResult{HighWatermark: bounds.end, LogStart: p.logStart.Load(), Next: from}
 	set, next, err := p.collect(ctx, dst, from, bounds, o)
+	stats := &p.topic.db.stats
+	stats.fetches.Add(1)
+	stats.fetchedBytes.Add(uint64(len(set) - len(dst)))
 	if err != nil && len(set) == len(dst) {
 		return res, err // damage after whole frames is reported by the fetch that begins at it
 	}

@@ -46,6 +46,7 @@ func (db *DB) MaintainOnce(ctx context.Context, now time.Time) (Maintained, erro
 	if err := db.writable(); err != nil {
 		return Maintained{}, err
 	}
+	db.stats.maintenanceRuns.Add(1)
 	db.maintaining.Lock()
 	defer db.maintaining.Unlock()
 	done, err := db.maintain(ctx, codec.TimestampOf(now))

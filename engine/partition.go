@@ -149,6 +149,7 @@ func (p *Partition) ready() error {
 	if err := p.load(); err != nil {
 		return err
 	}
+	p.topic.db.stats.partitionsOpened.Add(1)
 	p.loaded.Store(true)
 	return nil
 }

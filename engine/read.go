@@ -33,6 +33,7 @@ func (p *Partition) Read(ctx context.Context, from int64, o ReadOptions) iter.Se
 	return func(yield func(codec.Message, error) bool) {
 		bounds, err := p.readBounds(ctx, from, o)
 		if err == nil {
+			p.topic.db.stats.reads.Add(1)
 			r := reading{p: p, limit: o.MaxMessages}
 			var stopped bool
 			if _, stopped, err = r.messages(ctx, from, bounds, yield); stopped {
@@ -62,6 +63,7 @@ func (p *Partition) follow(ctx context.Context, from int64, o ReadOptions, yield
 	if err != nil {
 		return err
 	}
+	p.topic.db.stats.reads.Add(1)
 	r := reading{p: p, limit: o.MaxMessages}
 	for o.Before == 0 || from < o.Before {
 		var stopped bool
@@ -147,6 +149,8 @@ func (r *reading) messages(ctx context.Context, from int64, bounds readBounds, y
 	end := bounds.end
 	scan := r.p.scanFrom(from, bounds.cuts)
 	defer scan.close()
+	before := r.count
+	defer func() { r.p.topic.db.stats.readMessages.Add(uint64(r.count - before)) }()
 	var m codec.Message
 	for scan.from < end {
 		if err := ctx.Err(); err != nil {

@@ -49,6 +49,7 @@ func (p *Partition) searchOnce(ctx context.Context, ts codec.Timestamp) (Positio
 	if err != nil {
 		return Position{}, err
 	}
+	p.topic.db.stats.searches.Add(1)
 	// Compaction may join segments meanwhile: what is searched is known by offset.
 	// It may also drop what would be found, for something appended meanwhile: a
 	// search that found nothing goes on to where the log ends by then.

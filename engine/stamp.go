@@ -203,6 +203,7 @@ func (p *Partition) setIndexRow(batch *pebble.Batch, row retention.IndexRow) err
 	if err := batch.Set(key, codec.AppendIndexRow(valueBuf[:0], key, row), nil); err != nil {
 		return err
 	}
+	p.topic.db.stats.indexRows.Add(1)
 	key = keys.AppendTimestamp(keyBuf[:0], p.id(), row.Base, int64(row.Timestamp))
 	return batch.Set(key, codec.AppendTimestampRow(valueBuf[:0], key, row), nil)
 }

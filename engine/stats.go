@@ -2,7 +2,7 @@ package engine
 
 // Stats are a store's counters since Open. All only grow.
 type Stats struct {
-	// Commits counts atomic writes acknowledged; Sets and Messages what was
+	// Commits counts atomic writes acknowledged, changes of topics among them; Sets and Messages what was
 	// appended, WireBytes in v1 wire bytes, StoredBytes as stored values.
 	Commits, Sets, Messages, WireBytes, StoredBytes uint64
 	// Recompressions counts compressed frames that were compressed again:
@@ -22,6 +22,12 @@ type Stats struct {
 	// BackgroundErrors, Corruptions and Stalls count what Pebble reported:
 	// background work that failed, damaged tables, and writes that had to wait.
 	BackgroundErrors, Corruptions, Stalls uint64
+	// Reads counts Read and Follow loops, ReadMessages what they yielded; Fetches
+	// and FetchedBytes (v1 wire bytes) Fetch and AppendFetch; Searches OffsetFor.
+	Reads, ReadMessages, Fetches, FetchedBytes, Searches uint64
+	// PartitionsOpened counts the partitions read at their first use, IndexRows the
+	// rows written to the time index, MaintenanceRuns the looks for due work.
+	PartitionsOpened, IndexRows, MaintenanceRuns uint64
 }
 
 // Stats returns the counters; each is exact, together they are of about one
@@ -40,5 +46,8 @@ func (db *DB) Stats() Stats {
 		Compactions: c.compactions.Load(), CompactedMessages: c.compactedMsgs.Load(),
 		CompactedBytes: c.compactedBytes.Load(), CompactionBytes: c.compactionBytes.Load(),
 		BackgroundErrors: c.backgroundErrors.Load(), Corruptions: c.corruptions.Load(), Stalls: c.stalls.Load(),
+		Reads: c.reads.Load(), ReadMessages: c.readMessages.Load(), Fetches: c.fetches.Load(),
+		FetchedBytes: c.fetchedBytes.Load(), Searches: c.searches.Load(),
+		PartitionsOpened: c.partitionsOpened.Load(), IndexRows: c.indexRows.Load(), MaintenanceRuns: c.maintenanceRuns.Load(),
 	}
 }

@@ -64,6 +64,7 @@ segments --json
 index --json
 offsets --json
 stats --json
+metrics --json
 retain --json
 delete-before 1 --json
 truncate 6 --json

@@ -75,6 +75,9 @@ func plain(value any, wide bool) string {
 		}
 		return strconv.FormatInt(int64(v), 10)
 	case time.Duration:
+		if v < time.Millisecond {
+			return v.Round(time.Microsecond).String()
+		}
 		return v.Round(time.Millisecond).String()
 	case []int64:
 		words := make([]string, len(v))
