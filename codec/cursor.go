@@ -13,6 +13,8 @@ type Cursor struct {
 
 	wrapped bool // the entry is a wrapper: inner yields its messages
 	gaps    bool
+	tagged  bool // messages have tags
+	long    bool // gaps or tagged: no short form
 	started bool // the first message has been yielded
 
 	typ       TimestampType
@@ -24,6 +26,7 @@ type Cursor struct {
 	count     int // 0 where unknown
 
 	inner    InnerReader
+	enriched *enrichedReader // of an enriched wrapper; nil in others
 	inflated []byte
 	err      error
 
@@ -57,10 +60,17 @@ func (c *Cursor) Reset(e *Entry) error {
 // rewind points the cursor before the first message of the entry it was Reset to.
 func (c *Cursor) rewind(e *Entry) {
 	c.body, c.pos, c.left = e.body, 0, e.Count
-	c.wrapped, c.gaps, c.started = false, e.gaps, false
+	c.wrapped, c.gaps, c.tagged, c.started = false, e.gaps, e.Enriched, false
+	c.long = c.gaps || c.tagged
 	c.typ, c.timestamp, c.deltaMask = e.TimestampType, e.Timestamp, 0
 	c.offset, c.first, c.last, c.count = e.First, max(e.First, 0), e.Last, e.Count
-	if e.Kind == KindWrapper {
+	if c.enriched = nil; e.Kind == KindWrapper && e.Enriched {
+		c.wrapped, c.left = true, 0
+		c.enriched = &enrichedReader{
+			rest: c.inflated, next: e.First, first: e.First,
+			positional: e.Tags.Positional(), received: e.Timestamp,
+		}
+	} else if e.Kind == KindWrapper {
 		c.wrapped, c.left = true, 0
 		c.inner.Reset(c.inflated, InnerContext{
 			Magic:     e.Magic,
@@ -81,13 +91,13 @@ func (c *Cursor) Next(m *Message) bool {
 		return c.nextInner(m)
 	}
 	b, i := c.body, c.pos
-	var delta, gap, key, value uint64
-	if c.started && !c.gaps && i+2 < len(b) && b[i]|b[i+1]|b[i+2] < 0x80 {
+	var delta, gap, key, value, tags uint64
+	if c.started && !c.long && i+2 < len(b) && b[i]|b[i+1]|b[i+2] < 0x80 {
 		// Three single bytes, as of most small messages: 90 instead of 70
 		// million messages of 100 bytes a second with their checksum.
 		delta, key, value = uint64(b[i]), uint64(b[i+1]), uint64(b[i+2])
 		i += 3
-	} else if delta, gap, key, value, i = c.readLong(); i < 0 {
+	} else if delta, gap, key, value, tags, i = c.readLong(); i < 0 {
 		return c.broken()
 	}
 	if c.started {
@@ -98,7 +108,7 @@ func (c *Cursor) Next(m *Message) bool {
 		c.offset += int64(gap) + 1
 	}
 	m.Offset, m.Timestamp, m.TimestampType = c.offset, c.timestamp, c.typ
-	m.Key, m.Value = nil, nil
+	m.Key, m.Value, m.Tags = nil, nil, nil
 	if key > 0 {
 		if key-1 > uint64(len(b)-i) {
 			return c.broken()
@@ -115,6 +125,14 @@ func (c *Cursor) Next(m *Message) bool {
 		m.Value = b[i:end:end]
 		i = end
 	}
+	if tags > 0 {
+		if tags > uint64(len(b)-i) {
+			return c.broken()
+		}
+		end := i + int(tags)
+		m.Tags = Tags(b[i:end:end])
+		i = end
+	}
 	c.started = true
 	c.pos = i
 	c.left--
@@ -126,7 +144,7 @@ func (c *Cursor) Next(m *Message) bool {
 
 // readLong reads what precedes the bytes of any message; next is -1 when it is
 // not there.
-func (c *Cursor) readLong() (delta, gap, key, value uint64, next int) {
+func (c *Cursor) readLong() (delta, gap, key, value, tags uint64, next int) {
 	next = c.pos
 	if c.started {
 		delta, next = uvarint(c.body, next)
@@ -136,7 +154,10 @@ func (c *Cursor) readLong() (delta, gap, key, value uint64, next int) {
 	}
 	key, next = uvarint(c.body, next)
 	value, next = uvarint(c.body, next)
-	return delta, gap, key, value, next
+	if c.tagged {
+		tags, next = uvarint(c.body, next)
+	}
+	return delta, gap, key, value, tags, next
 }
 
 // Err returns why Next or Reset stopped, an ErrDamaged, or nil at the end of an
@@ -148,7 +169,7 @@ func (c *Cursor) nextInner(m *Message) bool {
 	if !c.wrapped || c.err != nil {
 		return false
 	}
-	ok, err := c.inner.Next(m)
+	ok, err := c.readInner(m)
 	switch {
 	case err != nil:
 		c.fail(damaged("wrapper: %w", err))
@@ -161,6 +182,13 @@ func (c *Cursor) nextInner(m *Message) bool {
 		c.fail(damaged("wrapper: %d messages instead of %d", c.pos, c.count))
 	}
 	return false
+}
+
+func (c *Cursor) readInner(m *Message) (bool, error) {
+	if c.enriched != nil {
+		return c.enriched.read(m)
+	}
+	return c.inner.Next(m)
 }
 
 // broken ends a plain entry whose messages do not fit its header or its length.

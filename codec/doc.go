@@ -16,6 +16,12 @@
 // own offsets are relative to the first in magic 1 and absolute in magic 0 (SPEC
 // 1.3).
 //
+// A set of the enriched format has other frames; the tag blocks have a length, -1
+// for none, and the low four attribute bits are the type: 0, a compression, or that
+// of a control message (SPEC 10.1). Nothing in a frame tells it from one of v1:
+//
+//	size i32 | offset i64 | crc u32 | magic 1 i8 | type i8 | kafka tags | app tags | key length i32 | key | value length i32 | value
+//
 // # Stored entries
 //
 // An entry is the value of one log key, the one that ends with the offset of the
@@ -24,7 +30,7 @@
 //
 //	byte   0      kind: 1 plain, 2 wrapper
 //	byte   1      attributes: bits 0-2 compression, 3 LogAppendTime, 4 magic 0,
-//	              5 offset gaps, 6 delete horizon; 7 is 0
+//	              5 offset gaps, 6 delete horizon, 7 enriched
 //	bytes  2-9    timestamp i64: of the first message, of the wrapper
 //	bytes 10-17   clock i64: the leader's at the append
 //	8 bytes       delete horizon i64: when compaction may drop the entry's
@@ -60,6 +66,14 @@
 //	count                                 uvarint, 0 where not known
 //	last - first offset                   uvarint, 0 where not known
 //	payload
+//
+// In an enriched entry, whose messages have the receipt time as LogAppendTime, a
+// message has tags: the two blocks of the wire without the receipt time, or nothing.
+// Their length, a uvarint, stands behind the length of the value, the tags behind
+// the value; what they are longer than the two length fields counts as bytes of keys
+// and values. Bits 0-2 of a plain one are 0, or the type of its one control message
+// less 7. In a wrapper the length of its own tags and the tags stand before the
+// payload.
 //
 // A companion partition stores rows of the time index under the same keys:
 //

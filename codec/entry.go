@@ -45,14 +45,19 @@ const (
 // EntryOverhead is what an entry without a delete horizon costs beside its body.
 const EntryOverhead = entryHeader + checksumSize
 
-// The attribute bits of an entry. The one not named is reserved: an entry that
-// sets it was written by a newer version and is refused.
+// The attribute bits of an entry. An entry that sets one without meaning for its
+// kind was written by a newer version and is refused.
 const (
 	attributeCompression = 0x07
 	attributeLogAppend   = 0x08
 	attributeMagic0      = 0x10
 	attributeGaps        = 0x20
 	attributeHorizon     = 0x40
+	attributeEnriched    = 0x80
+	// attributeControl, of a plain enriched entry, is 0 or the type of its one
+	// control message less controlBase.
+	attributeControl = 0x07
+	controlBase      = 7
 )
 
 // headerSize returns where the body of an entry begins.
@@ -74,6 +79,12 @@ type Entry struct {
 	Kind        Kind
 	Compression Compression // None unless a wrapper
 	Magic       int8        // the message format on the wire, 0 or 1
+	// Enriched says that the messages are of the enriched format, which is not
+	// magic 1 though it says so (SPEC C2).
+	Enriched bool
+	// Control is the type of the entry's one message if that is a control message,
+	// which no consumer sees (SPEC 10.7); 0 otherwise.
+	Control ControlType
 	// TimestampType is that of every message: NoTimestampType for magic 0.
 	TimestampType TimestampType
 	// Timestamp is the first message's in a plain entry and the wrapper's own
@@ -98,25 +109,37 @@ type Entry struct {
 	MaxTimestamp Timestamp
 	MaxOffset    int64
 	// KeyValueBytes is the length of all keys and values together, in a wrapper
-	// that of the compressed payload.
+	// that of the compressed payload. What the tags of the enriched format take
+	// beside the two lengths that every frame has is in it.
 	KeyValueBytes int
+	// Tags are a wrapper's own, in the enriched format.
+	Tags Tags
 
 	gaps bool
 	body []byte // plain: the packed messages; wrapper: the payload
 }
 
 // WireSize returns the bytes of the entry's frames as the wire carries them: v1
-// frames, v0 frames for magic 0.
+// frames, v0 frames for magic 0, enriched ones with their receipt time.
 func (e *Entry) WireSize() int {
 	frames := 1
 	if e.Kind == KindPlain {
 		frames = e.Count
 	}
-	return frames*frameOverhead(e.Magic) + e.KeyValueBytes
+	overhead := frameOverhead(e.Magic)
+	if e.Enriched && e.Control == 0 {
+		overhead = enrichedOverhead
+	}
+	return frames*overhead + e.KeyValueBytes
 }
 
 // frameOverhead returns what one frame costs beside its key and value.
 func frameOverhead(magic int8) int { return frameHeader + messageFixedSize(magic) }
+
+// enrichedOverhead is frameOverhead of the enriched format with the one tag that
+// every message in the log has, the receipt time. Without it a frame is as large
+// as that of v1 (SPEC 10.2).
+const enrichedOverhead = MessageOverhead + receiptTagSize
 
 // Stamp is what the leader decides about an entry after its body is encoded.
 type Stamp struct {
@@ -225,9 +248,17 @@ func (e *Entry) setAttributes(attributes byte, timestamp Timestamp) error {
 	e.Compression = Compression(attributes & attributeCompression)
 	switch e.Kind {
 	case KindPlain:
-		allowed = attributeLogAppend | attributeMagic0 | attributeGaps | attributeHorizon
+		allowed = attributeLogAppend | attributeMagic0 | attributeGaps | attributeHorizon | attributeEnriched
+		if e.Enriched = attributes&attributeEnriched != 0; e.Enriched {
+			allowed |= attributeControl
+			if control := attributes & attributeControl; control != 0 {
+				e.Control = ControlType(control + controlBase)
+			}
+		}
+		e.Compression = None
 	case KindWrapper:
-		allowed = attributeCompression | attributeLogAppend | attributeMagic0 | attributeHorizon
+		allowed = attributeCompression | attributeLogAppend | attributeMagic0 | attributeHorizon | attributeEnriched
+		e.Enriched = attributes&attributeEnriched != 0
 		if e.Compression == None || e.Compression > LZ4 {
 			return damaged("unknown compression %d of a wrapper", e.Compression)
 		}
@@ -236,6 +267,12 @@ func (e *Entry) setAttributes(attributes byte, timestamp Timestamp) error {
 	}
 	if attributes&^allowed != 0 {
 		return damaged("unknown attribute bits %#02x of a %s entry", attributes&^allowed, e.Kind)
+	}
+	if e.Control > lastControl {
+		return damaged("unknown control type %d", e.Control)
+	}
+	if e.Enriched && attributes&(attributeMagic0|attributeLogAppend) != attributeLogAppend {
+		return damaged("an enriched entry without a receipt time")
 	}
 	e.gaps = attributes&attributeGaps != 0
 	switch attributes & (attributeLogAppend | attributeMagic0) {

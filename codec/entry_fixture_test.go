@@ -87,7 +87,7 @@ func messagesOf(e *codec.Entry) ([]codec.Message, error) {
 func drain(c *codec.Cursor) (msgs []codec.Message, err error) {
 	var m codec.Message
 	for c.Next(&m) {
-		m.Key, m.Value = bytes.Clone(m.Key), bytes.Clone(m.Value)
+		m.Key, m.Value, m.Tags = bytes.Clone(m.Key), bytes.Clone(m.Value), bytes.Clone(m.Tags)
 		msgs = append(msgs, m)
 	}
 	return msgs, c.Err()

@@ -52,6 +52,21 @@ func goldenEntries(t testing.TB) map[string]storedEntry {
 	wrapper("wrapper-log-append", 42, appended, codec.StoredWrapper{Compression: codec.Snappy, Magic: 1, Count: 2, Span: 1, Payload: v1})
 	wrapper("wrapper-magic0", 42, stamp, codec.StoredWrapper{Compression: codec.Snappy, Count: 2, Span: 1, Payload: v0})
 	wrapper("wrapper-unknown-count", 42, stamp, codec.StoredWrapper{Compression: codec.Snappy, Magic: 1, Payload: v1})
+	tags, err := codec.NewTags(fixtureTime-7, codec.AppTag{Key: "host", Value: "h1"})
+	require.NoError(t, err)
+	tagged, bare := one, two
+	tagged.Tags = tags
+	enriched := func(name string, last int64, control codec.ControlType, msgs ...codec.Message) {
+		key, value := sealPlain(msgs, codec.PlainOptions{Magic: 1, Enriched: true, Control: control}, last, appended)
+		entries[name] = storedEntry{key, value}
+	}
+	enriched("enriched-plain", 42, 0, tagged, bare)
+	enriched("enriched-gaps", 1<<40, 0, tagged, codec.Message{Offset: 1 << 40, Value: []byte("v")})
+	enriched("enriched-control", 41, codec.ControlCommit, codec.Message{Offset: 41, Value: []byte{0, 0, 0, 0, 0, 0, 0, 7}})
+	wrapper("enriched-wrapper", 42, appended, codec.StoredWrapper{
+		Compression: codec.Snappy, Magic: 1, Enriched: true, Tags: tags.WithTag(codec.TagNumMessages, 2),
+		Count: 2, Span: 1, Payload: rawSnappyEnriched(tagged, bare),
+	})
 	for _, name := range []string{"plain-many", "wrapper"} {
 		e := entries[name]
 		entries[name+"-horizon"] = storedEntry{e.key, codec.AppendHorizon(nil, e.key, e.value, fixtureTime+86_400_000)}
@@ -68,6 +83,19 @@ func rawSnappy(first int64, magic int8, msgs ...codec.Message) []byte {
 		set = codec.AppendMessageFrame(set, &m, magic)
 		first++
 	}
+	return snappyLiteral(set)
+}
+
+// rawSnappyEnriched is rawSnappy for the payload of an enriched wrapper.
+func rawSnappyEnriched(msgs ...codec.Message) []byte {
+	var set []byte
+	for i, m := range msgs {
+		set = codec.AppendEnrichedFrame(set, &codec.EnrichedFrame{Offset: int64(i), Tags: m.Tags, Key: m.Key, Value: m.Value})
+	}
+	return snappyLiteral(set)
+}
+
+func snappyLiteral(set []byte) []byte {
 	const literalWithOneLengthByte = 60 << 2
 	block := binary.AppendUvarint(nil, uint64(len(set)))
 	return append(append(block, literalWithOneLengthByte, byte(len(set)-1)), set...)
@@ -91,8 +119,15 @@ func TestEntriesAreTheGoldenBytes(t *testing.T) {
 		}
 		fmt.Fprintf(&golden, "%d messages, offsets %d to %d, largest timestamp %s at %d, %d bytes\n",
 			e.Count, e.First, e.Last, e.MaxTimestamp, e.MaxOffset, e.KeyValueBytes)
+		if e.Enriched {
+			fmt.Fprintf(&golden, "enriched, control %s, tags %x\n", e.Control, []byte(e.Tags))
+		}
 		for _, m := range msgs {
-			fmt.Fprintf(&golden, "%d %s %s %s %s\n", m.Offset, m.TimestampType, m.Timestamp, describeField(m.Key), describeField(m.Value))
+			fmt.Fprintf(&golden, "%d %s %s %s %s", m.Offset, m.TimestampType, m.Timestamp, describeField(m.Key), describeField(m.Value))
+			if m.Tags != nil {
+				fmt.Fprintf(&golden, " tags %x", []byte(m.Tags))
+			}
+			fmt.Fprintln(&golden)
 		}
 		requireGolden(t, name, golden.String())
 	}

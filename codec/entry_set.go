@@ -25,10 +25,14 @@ func (e *Entry) AppendSet(dst []byte, o SetOptions) (set []byte, more bool, err 
 	if o.Scratch == nil {
 		o.Scratch = new(Cursor)
 	}
-	if e.Kind == KindWrapper {
+	switch {
+	case e.Control != 0: // no client sees it (SPEC 10.7.9)
+		return dst, false, nil
+	case e.Kind == KindWrapper:
 		return e.appendWrapper(dst, o)
+	default:
+		return e.appendMessages(dst, o)
 	}
-	return e.appendMessages(dst, o)
 }
 
 func (e *Entry) appendMessages(dst []byte, o SetOptions) (set []byte, more bool, err error) {
@@ -69,8 +73,8 @@ func (e *Entry) appendWrapper(dst []byte, o SetOptions) (set []byte, more bool, 
 		Timestamp:     e.Timestamp,
 		Value:         e.body,
 	}
-	if o.Magic < e.Magic {
-		if f, err = e.convertDown(o.Scratch); err != nil {
+	if o.Magic < e.Magic || e.Enriched {
+		if f, err = e.convertWrapper(o.Scratch, min(o.Magic, e.Magic)); err != nil {
 			return dst, false, err
 		}
 	}
@@ -80,24 +84,33 @@ func (e *Entry) appendWrapper(dst []byte, o SetOptions) (set []byte, more bool, 
 	return AppendFrame(dst, &f), false, nil
 }
 
-// convertDown makes a v0 wrapper of a v1 wrapper: timestamps are lost and inner
+// convertWrapper makes a v0 wrapper of a v1 wrapper: timestamps are lost and inner
 // offsets become absolute, so it is compressed anew, by the same codec (SPEC
-// 1.6.34).
-func (e *Entry) convertDown(c *Cursor) (Frame, error) {
-	if err := c.Reset(e); err != nil {
+// 1.6.34). Of an enriched wrapper it makes one of v0 or v1, without tags.
+func (e *Entry) convertWrapper(c *Cursor, magic int8) (Frame, error) {
+	msgs, err := e.messages(c)
+	if err != nil {
 		return Frame{}, err
 	}
-	var msgs []Message
+	f, _, err := BuildWrapper(nil, e.Compression, magic, msgs)
+	if err != nil {
+		return Frame{}, damaged("wrapper: %w", err)
+	}
+	if magic != 0 {
+		f.TimestampType, f.Timestamp = e.TimestampType, e.Timestamp
+	}
+	return f, nil
+}
+
+// messages returns the messages of e, valid until the next Reset of c.
+func (e *Entry) messages(c *Cursor) ([]Message, error) {
+	if err := c.Reset(e); err != nil {
+		return nil, err
+	}
+	msgs := make([]Message, 0, e.Count)
 	var m Message
 	for c.Next(&m) {
 		msgs = append(msgs, m)
 	}
-	if err := c.Err(); err != nil {
-		return Frame{}, err
-	}
-	f, _, err := BuildWrapper(nil, e.Compression, 0, msgs)
-	if err != nil {
-		return Frame{}, damaged("wrapper: %w", err)
-	}
-	return f, nil
+	return msgs, c.Err()
 }

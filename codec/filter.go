@@ -25,7 +25,7 @@ type Filtered struct {
 // Only a rewritten entry allocates, once c has grown.
 func (e *Entry) Filter(c *Cursor, keep func(*Message) bool) (Filtered, error) {
 	stored := *e
-	if e.Kind == KindWrapper && e.TimestampType == LogAppendTime {
+	if e.Kind == KindWrapper && e.TimestampType == LogAppendTime && !e.Enriched {
 		stored.TimestampType = CreateTime // inner timestamps stay what they are
 	}
 	if err := c.Reset(&stored); err != nil {
@@ -87,7 +87,7 @@ func (f *Filtered) rewrite(e *Entry, c *Cursor, kept []Message) error {
 	f.Last = kept[len(kept)-1].Offset
 	f.Stamp = Stamp{Timestamp: kept[0].Timestamp, Clock: e.Clock, LogAppend: e.TimestampType == LogAppendTime}
 	if e.Kind == KindPlain {
-		f.Value = AppendPlain(nil, kept, PlainOptions{Magic: e.Magic})
+		f.Value = AppendPlain(nil, kept, PlainOptions{Magic: e.Magic, Enriched: e.Enriched, Control: e.Control})
 	} else if err := f.wrap(e, c, kept); err != nil {
 		return err
 	}
@@ -98,6 +98,9 @@ func (f *Filtered) rewrite(e *Entry, c *Cursor, kept []Message) error {
 }
 
 func (f *Filtered) wrap(e *Entry, c *Cursor, kept []Message) error {
+	if e.Enriched {
+		return f.wrapEnriched(e, c, kept)
+	}
 	frame, payload, err := BuildWrapper(c.payload[:0], e.Compression, e.Magic, kept)
 	c.payload = payload
 	if err != nil {
@@ -113,6 +116,26 @@ func (f *Filtered) wrap(e *Entry, c *Cursor, kept []Message) error {
 		Count:       len(kept),
 		Span:        f.Last - kept[0].Offset,
 		Payload:     frame.Value,
+	})
+	return nil
+}
+
+// wrapEnriched is wrap for an enriched wrapper. A positional one becomes an
+// ordinary one, for its messages are not in their places any more.
+func (f *Filtered) wrapEnriched(e *Entry, c *Cursor, kept []Message) error {
+	payload, grown, err := BuildEnrichedWrapper(c.payload[:0], e.Compression, kept)
+	c.payload = grown
+	if err != nil {
+		return damaged("wrapper: %w", err)
+	}
+	tags := e.Tags.Without(TagPositional)
+	if _, ok := tags.NumMessages(); ok {
+		tags = tags.WithTag(TagNumMessages, int64(len(kept)))
+	}
+	f.Stamp.Timestamp = e.Timestamp
+	f.Value = AppendStoredWrapper(nil, StoredWrapper{
+		Compression: e.Compression, Magic: e.Magic, Enriched: true, Tags: tags,
+		Count: len(kept), Span: f.Last - kept[0].Offset, Payload: payload,
 	})
 	return nil
 }

@@ -80,6 +80,9 @@ type Message struct {
 	TimestampType TimestampType
 	Key           []byte
 	Value         []byte
+	// Tags are the message's in the enriched format; nil are none. Other formats
+	// have no place for them: an append to one refuses them.
+	Tags Tags
 }
 
 // MessageOverhead is what one uncompressed v1 message costs on the wire beside

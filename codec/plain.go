@@ -9,6 +9,10 @@ type PlainOptions struct {
 	// as in an append. Otherwise their offsets must strictly increase, and the
 	// entry keeps the distances, as after compaction.
 	Dense bool
+	// Enriched stores the messages' tags, with Magic 1; Control, if not 0, makes
+	// the one message a control message.
+	Enriched bool
+	Control  ControlType
 }
 
 // plainShape is what must be known of messages before the first one is encoded.
@@ -52,14 +56,14 @@ func AppendPlain(dst []byte, msgs []Message, o PlainOptions) []byte {
 	if s.attributes&attributeGaps != 0 {
 		i = putUvarint(b, i, s.span)
 	}
-	i = putFields(b, i, &msgs[0])
+	i = putFields(b, i, &msgs[0], o.Enriched)
 	for j := 1; j < len(msgs); j++ {
 		m, previous := &msgs[j], &msgs[j-1]
 		i = putUvarint(b, i, zigzag(timestampDelta(m, previous, o.Magic)))
 		if s.attributes&attributeGaps != 0 {
 			i = putUvarint(b, i, uint64(m.Offset-previous.Offset-1))
 		}
-		i = putFields(b, i, m)
+		i = putFields(b, i, m, o.Enriched)
 	}
 	finishBody(b)
 	return dst
@@ -75,12 +79,19 @@ func grow(dst []byte, n int) (grown, tail []byte) {
 	return dst, dst[len(dst)-n:]
 }
 
-// putFields writes the lengths, key and value of m.
-func putFields(b []byte, i int, m *Message) int {
+// putFields writes the lengths, key and value of m, and its tags.
+func putFields(b []byte, i int, m *Message, tagged bool) int {
 	i = putUvarint(b, i, fieldLength(m.Key))
 	i = putUvarint(b, i, fieldLength(m.Value))
+	if tagged {
+		i = putUvarint(b, i, uint64(len(m.Tags)))
+	}
 	i += copy(b[i:], m.Key)
-	return i + copy(b[i:], m.Value)
+	i += copy(b[i:], m.Value)
+	if tagged {
+		i += copy(b[i:], m.Tags)
+	}
+	return i
 }
 
 // fieldLength returns the stored length of a key or value: 0 is null.
@@ -106,6 +117,12 @@ func shapeOf(msgs []Message, o PlainOptions) plainShape {
 	if o.Magic == 0 {
 		s.attributes |= attributeMagic0
 	}
+	if o.Enriched {
+		s.attributes |= attributeEnriched
+		if o.Control != 0 {
+			s.attributes |= byte(o.Control - controlBase)
+		}
+	}
 	if span := uint64(last.Offset - first.Offset); !o.Dense && span != s.span {
 		s.attributes |= attributeGaps
 		s.span = span
@@ -124,6 +141,10 @@ func shapeOf(msgs []Message, o PlainOptions) plainShape {
 		}
 		size += uvarintSize(fieldLength(m.Key)) + uvarintSize(fieldLength(m.Value))
 		s.bytes += len(m.Key) + len(m.Value)
+		if o.Enriched {
+			size += uvarintSize(uint64(len(m.Tags))) + min(len(m.Tags), tagLengths)
+			s.bytes += m.Tags.wireGrowth()
+		}
 	}
 	if largest >= 0 && o.Magic != 0 {
 		s.maxDelta, s.maxOffset = int64(largest-first.Timestamp), uint64(at)
@@ -146,6 +167,7 @@ func shapeOf(msgs []Message, o PlainOptions) plainShape {
 const (
 	minFirstMessage = 2
 	minMessage      = 3
+	minTags         = 1 // more in an enriched entry
 )
 
 // parsePlain reads what precedes the messages of a plain body.
@@ -165,7 +187,14 @@ func (e *Entry) parsePlain(body []byte) error {
 		return damaged("plain entry with a broken header")
 	}
 	rest := uint64(len(body) - i)
-	if count > rest || bytes > rest || minFirstMessage+minMessage*(count-1)+bytes > rest {
+	least := minFirstMessage + minMessage*(count-1)
+	if e.Enriched {
+		least += minTags * count
+	}
+	if e.Control != 0 && count != 1 {
+		return damaged("control entry of %d messages", count)
+	}
+	if count > rest || bytes > rest || least+bytes > rest {
 		return damaged("plain entry of %d messages and %d bytes in %d", count, bytes, rest)
 	}
 	if span < count-1 || span > uint64(e.Last) || maxOffset > span {

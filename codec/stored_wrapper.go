@@ -14,11 +14,19 @@ type StoredWrapper struct {
 	// Span is the last offset minus the first; ignored when Count is 0.
 	Span    int64
 	Payload []byte
+	// Enriched says that the payload is of the enriched format, and Tags are the
+	// wrapper's own but for the receipt time.
+	Enriched bool
+	Tags     Tags
 }
 
 // Size returns the exact length of what AppendStoredWrapper appends for w.
 func (w StoredWrapper) Size() int {
-	return EntryOverhead + uvarintSize(uint64(w.Count)) + uvarintSize(w.span()) + len(w.Payload)
+	n := EntryOverhead + uvarintSize(uint64(w.Count)) + uvarintSize(w.span()) + len(w.Payload)
+	if w.Enriched {
+		n += uvarintSize(uint64(len(w.Tags))) + len(w.Tags)
+	}
+	return n
 }
 
 func (w StoredWrapper) span() uint64 {
@@ -35,10 +43,17 @@ func AppendStoredWrapper(dst []byte, w StoredWrapper) []byte {
 	if w.Magic == 0 {
 		attributes |= attributeMagic0
 	}
+	if w.Enriched {
+		attributes |= attributeEnriched
+	}
 	dst, b := grow(dst, w.Size())
 	startEntry(b, KindWrapper, attributes)
 	i := putUvarint(b, entryHeader, uint64(w.Count))
 	i = putUvarint(b, i, w.span())
+	if w.Enriched {
+		i = putUvarint(b, i, uint64(len(w.Tags)))
+		i += copy(b[i:], w.Tags)
+	}
 	copy(b[i:], w.Payload)
 	finishBody(b)
 	return dst
@@ -48,6 +63,18 @@ func AppendStoredWrapper(dst []byte, w StoredWrapper) []byte {
 func (e *Entry) parseWrapper(body []byte) error {
 	count, i := uvarint(body, 0)
 	span, i := uvarint(body, i)
+	if e.Enriched {
+		var tags uint64
+		if tags, i = uvarint(body, i); i >= 0 {
+			if tags > uint64(len(body)-i) {
+				return damaged("wrapper entry with %d bytes of tags", tags)
+			}
+			if tags > 0 {
+				e.Tags = Tags(body[i : i+int(tags) : i+int(tags)])
+			}
+			i += int(tags)
+		}
+	}
 	if i < 0 {
 		return damaged("wrapper entry with a broken header")
 	}
@@ -60,8 +87,11 @@ func (e *Entry) parseWrapper(body []byte) error {
 	} else if span > 0 {
 		return damaged("wrapper entry of unknown messages over %d offsets", span)
 	}
+	if e.Enriched && count == 0 {
+		return damaged("enriched wrapper entry of unknown messages")
+	}
 	e.Count = int(count)
-	e.KeyValueBytes = len(body) - i
+	e.KeyValueBytes = len(body) - i + e.Tags.wireGrowth()
 	e.body = body[i:]
 	e.setMax(e.Timestamp, e.Last)
 	return nil

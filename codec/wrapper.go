@@ -132,21 +132,30 @@ func BuildWrapper(dst []byte, c Compression, magic int8, msgs []Message) (Frame,
 	if err != nil {
 		return Frame{}, dst, err
 	}
-	payload := len(set)
-	set, err = c.Compress(set, set[start:payload], magic)
+	payload, set, err := compressTail(set, start, c, magic)
 	if err != nil {
 		return Frame{}, dst, err
 	}
-	size := copy(set[start:], set[payload:]) // over the uncompressed set
-	set = set[:start+size]
 	f := Frame{
 		Offset: msgs[len(msgs)-1].Offset, Magic: magic, Compression: c,
-		TimestampType: CreateTime, Timestamp: maxTimestamp, Value: set[start:len(set):len(set)],
+		TimestampType: CreateTime, Timestamp: maxTimestamp, Value: payload,
 	}
 	if magic == 0 {
 		f.TimestampType, f.Timestamp = NoTimestampType, NoTimestamp
 	}
 	return f, set, nil
+}
+
+// compressTail compresses what is in set from start on, in place.
+func compressTail(set []byte, start int, c Compression, magic int8) (payload, grown []byte, err error) {
+	end := len(set)
+	set, err = c.Compress(set, set[start:end], magic)
+	if err != nil {
+		return nil, set, err
+	}
+	size := copy(set[start:], set[end:]) // over the uncompressed set
+	set = set[:start+size]
+	return set[start:len(set):len(set)], set, nil
 }
 
 // appendInner appends the uncompressed inner set of a wrapper and returns the

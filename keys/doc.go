@@ -16,10 +16,12 @@
 //	offsets     08    group, escaped | 00 01 | topic u32 | partition u32
 //	due         09    time u64 | topic u32 | partition u32
 //	producers   0a    topic u32 | partition u32 | producer
+//	transact.   0b    topic u32 | partition u32 | end marker u64 | start marker u64
 //
 // A partition number is the 32 bits of an int32: 0, 1, 2 and so on count up from
 // 00000000, and their companions -1, -2, -3 count down from ffffffff (SPEC 5.8).
 // Offsets, bases and epochs are never negative; a key that says so is malformed.
+// The end marker of an open transaction is 7ffffffffffffffe.
 // A timestamp may be negative, so its sign bit is flipped: -1 is
 // 7fffffffffffffff and 0 is 8000000000000000. A group may hold any bytes: 00 is
 // written as 00 ff, and the end as 00 01, which sorts a group before the groups

@@ -19,10 +19,12 @@ const (
 	spaceOffsets
 	spaceDue
 	spaceProducers
+	spaceTransactions
 )
 
 // partitionSpaces are the spaces whose fields start with a partition.
-var partitionSpaces = [...]byte{spaceLog, spaceTimestamps, spaceSegments, spaceState, spaceEpochs, spaceProducers}
+var partitionSpaces = [...]byte{spaceLog, spaceTimestamps, spaceSegments, spaceState, spaceEpochs, spaceProducers,
+	spaceTransactions}
 
 // partitionSize is the length of a space byte and a partition.
 const partitionSize = 1 + 4 + 4

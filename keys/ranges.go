@@ -40,7 +40,7 @@ func EpochRange(p Partition, from, to int32) Range {
 }
 
 // PartitionRanges returns everything of a partition and of its companion, in key
-// order: log, timestamps, segments, state, epochs and producers. Committed consumer offsets
+// order: log, timestamps, segments, state, epochs, producers and transactions. Committed consumer offsets
 // are not among it: they are ordered by group.
 func PartitionRanges(p Partition) []Range {
 	if p.IsCompanion() {
@@ -76,6 +76,16 @@ func OffsetTopicRange(group string, topic uint32) Range {
 
 // ProducerRange returns the producers of a partition.
 func ProducerRange(p Partition) Range { return prefixRange(appendPartition(nil, spaceProducers, p)) }
+
+// TransactionRange returns the transactions of p whose end marker is in [from, to);
+// math.MaxInt64 for to is the end of the partition, with the open ones, which are
+// from OpenEnd on.
+func TransactionRange(p Partition, from, to int64) Range {
+	return rowRange(spaceTransactions, p, from, to)
+}
+
+// TransactionsRange returns the transactions of all partitions.
+func TransactionsRange() Range { return prefixRange([]byte{spaceTransactions}) }
 
 // CatalogRange returns the rows of all topics.
 func CatalogRange() Range { return prefixRange([]byte{spaceCatalog}) }

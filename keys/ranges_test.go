@@ -32,6 +32,7 @@ func TestRowRangesHoldExactlyTheirOffsets(t *testing.T) {
 	rng := seeded(t)
 	build := map[string]func(p keys.Partition, from, to int64) keys.Range{
 		"log": keys.LogRange, "timestamps": keys.TimestampRange, "segments": keys.SegmentRange,
+		"transactions": keys.TransactionRange,
 	}
 	for _, s := range spaces {
 		rangeOf, ok := build[s.name]
@@ -78,7 +79,9 @@ func TestRangeFromANegativeOffsetStartsAtZero(t *testing.T) {
 }
 
 // ofPartition says whether the keys of a space begin with a partition.
-func ofPartition(s space) bool { return s.first >= 3 && s.first <= 7 || s.name == "producers" }
+func ofPartition(s space) bool {
+	return s.first >= 3 && s.first <= 7 || s.name == "producers" || s.name == "transactions"
+}
 
 func TestPartitionRangesHoldBothHalvesAndNothingElse(t *testing.T) {
 	rng := seeded(t)

@@ -93,6 +93,19 @@ var spaces = []space{
 		func(key []byte) (r row, err error) { r.partition, r.name, err = keys.DecodeProducer(key); return },
 		func(r row) []any { return partitionFields(r, r.name) },
 	},
+	{
+		"transactions", 11,
+		func(dst []byte, r row) []byte {
+			return keys.AppendTransaction(dst, r.partition, r.offset, int64(r.epoch))
+		},
+		func(key []byte) (r row, err error) {
+			var start int64
+			r.partition, r.offset, start, err = keys.DecodeTransaction(key)
+			r.epoch = int32(start)
+			return
+		},
+		func(r row) []any { return partitionFields(r, uint64(r.offset), uint64(r.epoch)) },
+	},
 }
 
 var (
