@@ -30,7 +30,7 @@ type Cursor struct {
 	inflated []byte
 	err      error
 
-	// Scratch of Filter.
+	// Scratch of Filter and of sets.
 	message  Message
 	accepted []bool
 	kept     []Message

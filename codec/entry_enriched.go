@@ -14,7 +14,7 @@ func (e *Entry) AppendEnrichedSet(dst []byte, o SetOptions) (set []byte, more bo
 	if e.Kind == KindPlain {
 		return e.appendEnrichedMessages(dst, o)
 	}
-	if e.Last < o.From || e.Last >= o.To {
+	if e.outside(&o) {
 		return dst, false, nil
 	}
 	f := EnrichedFrame{Offset: e.First, Type: uint8(e.Compression), Tags: e.Tags, Value: e.body}
@@ -47,13 +47,16 @@ func (e *Entry) appendEnrichedMessages(dst []byte, o SetOptions) (set []byte, mo
 	if e.Control != 0 { // as its golden bytes have it (SPEC 13)
 		received, size = NoTimestamp, 0
 	}
-	var m Message
-	for c.Next(&m) {
+	m := &c.message
+	for c.Next(m) {
 		if m.Offset < o.From {
 			continue
 		}
 		if m.Offset >= o.To {
 			break
+		}
+		if o.Hide != nil && o.Hide(m) {
+			continue
 		}
 		f := EnrichedFrame{Offset: m.Offset, Type: uint8(e.Control), Tags: m.enrichedTags(), Key: m.Key, Value: m.Value}
 		if len(dst)-start+f.WireSize()+size > o.Limit && !(o.First && len(dst) == start) {

@@ -14,6 +14,9 @@ type SetOptions struct {
 	Limit int
 	// First lets the first frame exceed Limit, so that a reader always gets on.
 	First bool
+	// Hide, if not nil, leaves messages out. It is asked for a wrapper as a whole, with
+	// a Message that has its last offset alone.
+	Hide func(*Message) bool
 	// Scratch is the cursor to use; nil makes one.
 	Scratch *Cursor
 }
@@ -44,25 +47,28 @@ func (e *Entry) appendMessages(dst []byte, o SetOptions) (set []byte, more bool,
 	overhead := frameOverhead(magic)
 	start := len(dst)
 	dst = slices.Grow(dst, max(min(e.WireSize(), o.Limit), 0))
-	var m Message
-	for c.Next(&m) {
+	m := &c.message // Hide may keep nothing of it, but the compiler cannot know
+	for c.Next(m) {
 		if m.Offset < o.From {
 			continue
 		}
 		if m.Offset >= o.To {
 			break
 		}
+		if o.Hide != nil && o.Hide(m) {
+			continue
+		}
 		grown := len(dst) - start + overhead + len(m.Key) + len(m.Value)
 		if grown > o.Limit && !(o.First && len(dst) == start) {
 			return dst, true, nil
 		}
-		dst = AppendMessageFrame(dst, &m, magic)
+		dst = AppendMessageFrame(dst, m, magic)
 	}
 	return dst, false, c.Err()
 }
 
 func (e *Entry) appendWrapper(dst []byte, o SetOptions) (set []byte, more bool, err error) {
-	if e.Last < o.From || e.Last >= o.To {
+	if e.outside(&o) {
 		return dst, false, nil
 	}
 	f := Frame{
@@ -82,6 +88,11 @@ func (e *Entry) appendWrapper(dst []byte, o SetOptions) (set []byte, more bool, 
 		return dst, true, nil
 	}
 	return AppendFrame(dst, &f), false, nil
+}
+
+// outside reports whether o leaves a wrapper out.
+func (e *Entry) outside(o *SetOptions) bool {
+	return e.Last < o.From || e.Last >= o.To || o.Hide != nil && o.Hide(&Message{Offset: e.Last})
 }
 
 // convertWrapper makes a v0 wrapper of a v1 wrapper: timestamps are lost and inner

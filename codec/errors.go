@@ -29,6 +29,8 @@ const (
 	CodePolicyViolation      Code = 44
 	CodeOutOfOrderSequence   Code = 45
 	CodeDuplicateSequence    Code = 46
+	CodeInvalidTransaction   Code = 48
+	CodeTransactionOpen      Code = 51
 	CodeKafkaStorage         Code = 56
 )
 

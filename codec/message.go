@@ -89,5 +89,11 @@ type Message struct {
 // its key and value: 12 bytes offset and size, 22 bytes header (SPEC 1.2).
 const MessageOverhead = 34
 
+// EnrichedWireSize returns the bytes of m as one uncompressed enriched frame with a
+// receipt time.
+func (m *Message) EnrichedWireSize() int {
+	return enrichedOverhead + m.Tags.wireGrowth() + len(m.Key) + len(m.Value)
+}
+
 // WireSize returns the bytes of m as one uncompressed v1 frame.
 func (m *Message) WireSize() int { return MessageOverhead + len(m.Key) + len(m.Value) }

@@ -205,7 +205,9 @@ func (e *Entry) parsePlain(body []byte) error {
 	e.Count = int(count)
 	e.KeyValueBytes = int(bytes)
 	e.body = body[i:]
-	if e.TimestampType == CreateTime {
+	if e.Control != 0 {
+		e.setMax(NoTimestamp, -1) // nobody searches for it
+	} else if e.TimestampType == CreateTime {
 		e.setMax(e.Timestamp+Timestamp(unzigzag(maxDelta)), e.First+int64(maxOffset))
 	} else {
 		e.setMax(e.Timestamp, e.First)

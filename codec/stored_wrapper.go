@@ -20,6 +20,11 @@ type StoredWrapper struct {
 	Tags     Tags
 }
 
+// EnrichedWireSize returns the bytes of w as an enriched frame with a receipt time.
+func (w StoredWrapper) EnrichedWireSize() int {
+	return enrichedOverhead + w.Tags.wireGrowth() + len(w.Payload)
+}
+
 // Size returns the exact length of what AppendStoredWrapper appends for w.
 func (w StoredWrapper) Size() int {
 	n := EntryOverhead + uvarintSize(uint64(w.Count)) + uvarintSize(w.span()) + len(w.Payload)

@@ -267,3 +267,16 @@ func (t Timestamp) Seconds() (int32, error) {
 	}
 	return int32(t / 1000), nil
 }
+
+// Check returns what is wrong with tags whose bytes come from outside, an *Error
+// with CodeCorruptMessage or CodeInvalidTimestamp.
+func (t Tags) Check() error {
+	if t == nil {
+		return nil
+	}
+	_, rest, err := cutTags(t)
+	if err == nil && len(rest) > 0 {
+		err = Errorf(CodeCorruptMessage, "%d bytes behind the tags", len(rest))
+	}
+	return err
+}

@@ -121,3 +121,10 @@ func appendReceived(dst []byte, t Tags, received Timestamp) []byte {
 	dst = appendTag(dst, TagReceiptTime, int64(received))
 	return appendBlock(append(dst, kafka...), app)
 }
+
+// AppendSentTime appends tags that hold nothing but a sent time.
+func AppendSentTime(dst []byte, sent Timestamp) []byte {
+	dst = binary.BigEndian.AppendUint32(dst, 1+8)
+	dst = appendTag(dst, TagSentTime, int64(sent))
+	return appendBlock(dst, nil)
+}

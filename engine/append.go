@@ -11,6 +11,9 @@ type AppendOptions struct {
 	// Compression stores the set as compressed wrappers, where the topic's
 	// compression.type leaves the choice to the producer.
 	Compression codec.Compression
+	// Tags are those of the wrappers that a compressed set of the enriched format is
+	// stored in, readable without inflating them; the messages keep their own.
+	Tags codec.Tags
 
 	// Producer, if not empty, numbers the set: a set that the partition has
 	// already is not appended again and gets the receipt of the first time, also

@@ -15,6 +15,10 @@ type seldom struct {
 	// cleaned is how far compaction came, nil before its first step. It is
 	// replaced, not changed.
 	cleaned *cleaned
+	// transactions is nil before the first transaction.
+	transactions *transactions
+	// epochs is the newest leader epoch plus one; 0 without one.
+	epochs int32
 }
 
 // cleaned is how far compaction came in a log, in its state row.
@@ -49,6 +53,7 @@ func (s *seldom) soil(active int64) {
 
 // planLocked plans a compaction pass. p.mu is held.
 func (p *Partition) planLocked(b retention.Bounds, now codec.Timestamp) compaction.Plan {
+	b.HighWatermark = p.stableLocked(b.HighWatermark) // what is not decided yet may go
 	log := compaction.Log{Partition: p.id(), Segments: p.mu.segments, Bounds: b, TombstoneDue: retention.Never}
 	if s := p.mu.seldom; s != nil && s.cleaned != nil {
 		log.CleanPoint, log.TombstoneDue = s.cleaned.CleanPoint, s.cleaned.TombstoneDue

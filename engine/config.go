@@ -46,7 +46,9 @@ type TopicConfig struct {
 	// Unset means as the producer sent them.
 	Compression CompressionType
 	// MessageFormat sets the format new messages are kept in
-	// (message.format.version). Unset means v1.
+	// (message.format.version). Unset means v1. Messages of FormatEnriched have tags
+	// and the log's clock as timestamp, the receipt time, whatever TimestampType says
+	// where it is unset.
 	MessageFormat MessageFormat
 	// MaxMessageBytes bounds one frame, a wrapper counting as one, in v1 wire bytes
 	// with its 12 bytes of offset and size (max.message.bytes). Zero means
@@ -146,6 +148,7 @@ type topicSettings struct {
 	maxTimestampDifferenceMs int64
 	compression              CompressionType
 	magic                    int8
+	enriched                 bool
 	maxMessageBytes          int64
 
 	segmentBytes        int64
@@ -199,8 +202,11 @@ func (c TopicConfig) resolve() (topicSettings, error) {
 	if c.TimestampType == codec.TimestampUnset {
 		s.timestampType = codec.CreateTime
 	}
-	if c.MessageFormat == FormatV0 {
+	switch c.MessageFormat {
+	case FormatV0:
 		s.magic = 0
+	case FormatEnriched: // the receipt time is the log's to set (SPEC 10.3)
+		s.enriched, s.timestampType = true, codec.LogAppendTime
 	}
 	if c.MinCleanableRatio != 0 {
 		s.minCleanableRatio = kafkaRatio(c.MinCleanableRatio)
@@ -267,6 +273,9 @@ func (c TopicConfig) conflicts(segmentMs int64) []error {
 	var errs []error
 	if jitter := kafkaMillis(c.SegmentJitter); segmentMs >= 0 && jitter > segmentMs {
 		errs = append(errs, &ConfigError{"segment.jitter.ms", formatInt(jitter), "must not exceed segment.ms"})
+	}
+	if c.MessageFormat == FormatEnriched && c.TimestampType == codec.CreateTime {
+		errs = append(errs, &ConfigError{"message.timestamp.type", c.TimestampType.String(), "must be LogAppendTime in the enriched format"})
 	}
 	if c.TimeIndex != IndexCompanion {
 		if c.TimeIndexInterval != 0 {

@@ -204,8 +204,9 @@ var settingTable = []settingRow{
 		binding: bind(func(c *TopicConfig) *int64 { return &c.MaxMessageBytes }, sizeValue(0, math.MaxInt32)),
 	},
 	{
-		Setting: Setting{Name: "message.format.version", Field: "MessageFormat", Default: "0.10.2", Valid: "0.8.0 to 0.10.2",
-			Doc: "Format of new messages: v0 up to 0.9, v1 from 0.10.0 on."},
+		Setting: Setting{Name: "message.format.version", Alias: "message.format", Field: "MessageFormat",
+			Default: "0.10.2", Valid: "0.8.0 to 0.10.2, v0, v1, enriched",
+			Doc: "Format of new messages: v0 up to 0.9, v1 from 0.10.0 on, or enriched."},
 		brokers: []brokerName{{name: "log.message.format.version"}},
 		binding: bind(func(c *TopicConfig) *MessageFormat { return &c.MessageFormat }, formatVersionValue()),
 	},

@@ -89,16 +89,18 @@ type MessageFormat uint8
 
 // The message formats.
 const (
-	FormatUnset MessageFormat = iota // the default, v1
-	FormatV0                         // without timestamps, as before Kafka 0.10
-	FormatV1                         // with timestamps, Kafka 0.10
+	FormatUnset    MessageFormat = iota // the default, v1
+	FormatV0                            // without timestamps, as before Kafka 0.10
+	FormatV1                            // with timestamps, Kafka 0.10
+	FormatEnriched                      // with tags and control messages (SPEC 10)
 )
 
-// formatNames are the versions written for message.format.version: the newest
-// of each format.
-var formatNames = []string{"", "0.9.0", "0.10.2"}
+// formatNames are the values written for message.format.version: the newest
+// version of each of Kafka's formats.
+var formatNames = []string{"", "0.9.0", "0.10.2", "enriched"}
 
-// String returns the newest Kafka version of the format, empty for FormatUnset.
+// String returns the newest Kafka version of the format, "enriched" for the one that
+// no version has, empty for FormatUnset.
 func (f MessageFormat) String() string { return nameOf(formatNames, f) }
 
 // CleanupPolicy is what happens to a topic's old messages.

@@ -208,9 +208,10 @@ func cleanupValue() settingValue[CleanupPolicy] {
 var formatVersions = map[string]MessageFormat{
 	"0.8.0": FormatV0, "0.8.1": FormatV0, "0.8.2": FormatV0, "0.9.0": FormatV0,
 	"0.10.0": FormatV1, "0.10.1": FormatV1, "0.10.2": FormatV1,
+	"v0": FormatV0, "v1": FormatV1, "enriched": FormatEnriched,
 }
 
-// formatVersionValue is a Kafka version up to 0.10.2.
+// formatVersionValue is a Kafka version up to 0.10.2, or the name of a format.
 func formatVersionValue() settingValue[MessageFormat] {
 	v := nameValue[MessageFormat](formatNames)
 	v.parse = func(text string) (MessageFormat, string) {
@@ -218,7 +219,7 @@ func formatVersionValue() settingValue[MessageFormat] {
 		parts := strings.Split(version, ".")
 		f, ok := formatVersions[strings.Join(parts[:min(3, len(parts))], ".")]
 		if !ok {
-			return 0, "must be a version from 0.8.0 to 0.10.2"
+			return 0, "must be a version from 0.8.0 to 0.10.2, v0, v1 or enriched"
 		}
 		return f, ""
 	}

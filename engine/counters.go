@@ -11,6 +11,7 @@ type counters struct {
 	storedBytes      atomic.Uint64
 	recompressions   atomic.Uint64
 	inflations       atomic.Uint64
+	uncounted        atomic.Uint64
 	rolls            atomic.Uint64
 	reclaims         atomic.Uint64
 	retainedSegments atomic.Uint64

@@ -19,6 +19,7 @@ import (
 const (
 	maxOffset    = math.MaxInt64
 	maxPartition = math.MaxInt32
+	maxEpoch     = math.MaxInt32
 )
 
 // DB is an open store: topics of numbered partitions in one directory. It is
@@ -40,6 +41,8 @@ type DB struct {
 	catalog    catalog
 	stats      counters
 	groups     groups
+
+	transactional transactional
 
 	// activePartitions counts the partitions appended to since Open; it decides
 	// where tables are cut.

@@ -103,6 +103,8 @@ func (p *Partition) setState(batch *pebble.Batch) error {
 	state := partitionState{Version: stateVersion, LogStart: p.logStart.Load()}
 	if p.mu.seldom != nil {
 		state.Cleaned = p.mu.seldom.cleaned
+		state.Transactional = p.mu.seldom.transactions != nil
+		state.Epochs = p.mu.seldom.epochs
 	}
 	value, err := encodeRow(&state)
 	if err != nil {

@@ -35,7 +35,11 @@ var (
 	ErrUnknownTopic = &codec.Error{Code: codec.CodeUnknownPartition, Detail: "unknown topic or partition"}
 	ErrTopicExists  = &codec.Error{Code: codec.CodeTopicExists, Detail: "topic exists"}
 	ErrOffsetRange  = &codec.Error{Code: codec.CodeOffsetOutOfRange, Detail: "offset out of range"}
-	ErrFormat       = &codec.Error{Code: codec.CodeUnsupportedForFormat, Detail: "not supported by the topic's message format"}
+	// ErrTransaction and ErrTransactionOpen are what a TransactionError matches.
+	ErrTransaction     = &codec.Error{Code: codec.CodeInvalidTransaction, Detail: "transaction is not open"}
+	ErrTransactionOpen = &codec.Error{Code: codec.CodeTransactionOpen, Detail: "transaction is open"}
+
+	ErrFormat = &codec.Error{Code: codec.CodeUnsupportedForFormat, Detail: "not supported by the topic's message format"}
 )
 
 // CorruptionError says that stored bytes are not what was written, and where.
@@ -94,6 +98,35 @@ func (e *OffsetRangeError) Error() string {
 
 // Unwrap lets errors.Is match ErrOffsetRange.
 func (e *OffsetRangeError) Unwrap() error { return ErrOffsetRange }
+
+// TransactionError says that a transaction is not open where it should be, or is
+// where it should not.
+type TransactionError struct {
+	Topic     string // empty for the whole store
+	Partition int32
+	ID        int64
+	Open      bool
+}
+
+func (e *TransactionError) Error() string {
+	state, where := "not open", "the store"
+	if e.Open {
+		state = "open"
+	}
+	if e.Topic != "" {
+		where = fmt.Sprintf("%s/%d", e.Topic, e.Partition)
+	}
+	return fmt.Sprintf("transaction %d is %s in %s", e.ID, state, where)
+}
+
+// Unwrap lets errors.Is match ErrTransaction (Kafka code 48), or ErrTransactionOpen
+// (51).
+func (e *TransactionError) Unwrap() error {
+	if e.Open {
+		return ErrTransactionOpen
+	}
+	return ErrTransaction
+}
 
 // KafkaCode returns the Kafka protocol's code of err (SPEC 2.9): 0 for nil, 56
 // for a failed store, -1 where the protocol has none.

@@ -13,11 +13,29 @@ type FetchOptions struct {
 	MaxBytes int
 	// Format is the newest message format the reader knows; unset means v1.
 	// FormatV0 converts v1 frames down one by one (SPEC 1.6); frames that are
-	// stored as v0 are v0 for every reader.
+	// stored as v0 are v0 for every reader. FormatEnriched gives enriched frames, made
+	// of v0 and v1 ones where the log holds those.
 	Format MessageFormat
+	// Control includes the control messages, for a replica or a tool. It needs
+	// FormatEnriched.
+	Control bool
+	// Isolation says which messages of transactions are returned.
+	Isolation Isolation
 	// HardLimit cuts the set at MaxBytes even inside a frame, as Kafka did up to
 	// FetchRequest v2 (SPEC 1.4.25-26).
 	HardLimit bool
+}
+
+func (o *FetchOptions) check() error {
+	switch {
+	case o.MaxBytes < 0:
+		return codec.Errorf(codec.CodeInvalidRequest, "MaxBytes %d is negative", o.MaxBytes)
+	case o.Format > FormatEnriched:
+		return codec.Errorf(codec.CodeInvalidRequest, "unknown format %d", o.Format)
+	case o.HardLimit && o.Format == FormatEnriched, o.Control && o.Format != FormatEnriched:
+		return ErrFormat
+	}
+	return nil
 }
 
 const defaultFetchBytes = 1 << 20
@@ -54,13 +72,13 @@ func (p *Partition) AppendFetch(ctx context.Context, dst []byte, from int64, o F
 }
 
 func (p *Partition) fetch(ctx context.Context, dst []byte, from int64, o FetchOptions) (FetchResult, error) {
-	if o.MaxBytes < 0 {
-		return FetchResult{}, codec.Errorf(codec.CodeInvalidRequest, "MaxBytes %d is negative", o.MaxBytes)
+	if err := o.check(); err != nil {
+		return FetchResult{}, err
 	}
 	if o.MaxBytes == 0 {
 		o.MaxBytes = defaultFetchBytes
 	}
-	bounds, err := p.readBounds(ctx, from, ReadOptions{})
+	bounds, err := p.readBounds(ctx, from, ReadOptions{Isolation: o.Isolation})
 	if err != nil {
 		return FetchResult{}, err
 	}
@@ -102,6 +120,7 @@ func (p *Partition) collect(ctx context.Context, dst []byte, from int64, bounds 
 	if o.Format == FormatV0 {
 		opts.Magic = 0
 	}
+	hiding := p.hiding(o.Isolation)
 	set, nextOffset = dst, from
 	for scan.from < end {
 		if err := ctx.Err(); err != nil {
@@ -114,20 +133,54 @@ func (p *Partition) collect(ctx context.Context, dst []byte, from int64, bounds 
 		if !ok {
 			return set, end, nil
 		}
+		if scan.entry.Control != 0 && !o.Control {
+			nextOffset = scan.entry.Last + 1
+			continue
+		}
 		opts.Limit = o.MaxBytes - (len(set) - len(dst))
+		opts.Hide = hiding.of(&scan.entry)
 		before := len(set)
 		var more bool
-		set, more, err = scan.entry.AppendSet(set, opts)
+		set, more, err = appendEntry(set, &scan.entry, opts, o.Format)
+		if hiding.err != nil {
+			return set[:before], nextOffset, hiding.err
+		}
 		if err != nil {
 			return set, nextOffset, p.corrupt(scan.entry.Last, err)
 		}
 		opts.First = opts.First && len(set) == before
 		if more || scan.entry.Last >= end {
+			if o.Format == FormatEnriched {
+				return set, afterEnriched(set[before:], &scan.entry, nextOffset), nil
+			}
 			return p.cut(set, before, &scan.entry, more, opts, o, nextOffset)
 		}
 		nextOffset = scan.entry.Last + 1
 	}
 	return set, nextOffset, nil
+}
+
+// appendEntry appends the frames of an entry in the format asked for.
+func appendEntry(set []byte, e *codec.Entry, o codec.SetOptions, format MessageFormat) ([]byte, bool, error) {
+	if format == FormatEnriched {
+		return e.AppendEnrichedSet(set, o)
+	}
+	return e.AppendSet(set, o)
+}
+
+// afterEnriched returns the offset after the frames of an entry that were taken, or
+// next.
+func afterEnriched(set []byte, e *codec.Entry, next int64) int64 {
+	for {
+		f, n, err := codec.ReadEnrichedFrame(set)
+		if n == 0 || err != nil { // they were just written
+			return next
+		}
+		if next = f.Offset + 1; e.Kind == codec.KindWrapper {
+			next = e.Last + 1
+		}
+		set = set[n:]
+	}
 }
 
 // cut ends a fetch inside an entry: it finds the offset after the last frame

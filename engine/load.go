@@ -34,6 +34,12 @@ func (p *Partition) load() error {
 		return err
 	}
 	end := max(active.End, active.Base)
+	var ts *transactions
+	if state.Transactional {
+		if ts, err = p.loadTransactions(); err != nil {
+			return err
+		}
+	}
 
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -42,6 +48,13 @@ func (p *Partition) load() error {
 	p.mu.unsaved = saved.End != active.End
 	if state.Cleaned != nil {
 		p.seldomLocked().cleaned = state.Cleaned
+	}
+	if ts != nil {
+		p.seldomLocked().transactions = ts
+		p.topic.db.transactional.add(p)
+	}
+	if state.Epochs > 0 {
+		p.seldomLocked().epochs = state.Epochs
 	}
 	p.mu.end = end
 	p.logStart.Store(state.LogStart)

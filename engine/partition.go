@@ -76,6 +76,10 @@ type partitionState struct {
 	LogStart int64 `msgpack:"ls"`
 	// Cleaned is nil, and takes no space, in a log that was never compacted.
 	Cleaned *cleaned `msgpack:"cl,omitempty"`
+	// Transactional: there have been transactions.
+	Transactional bool `msgpack:"tx,omitempty"`
+	// Epochs is the newest leader epoch plus one; 0 without one.
+	Epochs int32 `msgpack:"ep,omitempty"`
 }
 
 const stateVersion = 1
@@ -302,8 +306,8 @@ func decodeState(value []byte) (partitionState, error) {
 	if s.Version > stateVersion {
 		return s, fmt.Errorf("%w: partition state version %d", ErrNewerFormat, s.Version)
 	}
-	if s.LogStart < 0 {
-		return s, fmt.Errorf("log start %d", s.LogStart)
+	if s.LogStart < 0 || s.Epochs < 0 {
+		return s, fmt.Errorf("log start %d, epochs %d", s.LogStart, s.Epochs)
 	}
 	return s, s.Cleaned.check()
 }

@@ -35,6 +35,8 @@ type prepared struct {
 	// base is the offset of the first message where it must be known while
 	// encoding: in v0 wrappers, whose inner offsets are absolute (SPEC 1.3.13).
 	base int64
+	// transactions are those that messages of the set belong to, each once.
+	transactions []int64
 }
 
 // preparedEntry is an unsealed entry and its key, both in the batch's memory.
@@ -47,6 +49,7 @@ type preparedEntry struct {
 	wire         int64
 	messages     int64
 	wrapper      bool
+	control      control // of a control message
 }
 
 var preparedPool = sync.Pool{New: func() any { return new(prepared) }}
@@ -58,7 +61,7 @@ const batchSlack = 1 << 10
 func (db *DB) newPrepared(settings *topicSettings) *prepared {
 	prep := preparedPool.Get().(*prepared)
 	entries := prep.entries[:0]
-	*prep = prepared{settings: settings, entries: entries, min: codec.NoTimestamp, max: codec.NoTimestamp, largest: codec.NoTimestamp}
+	*prep = prepared{settings: settings, entries: entries, transactions: prep.transactions[:0], min: codec.NoTimestamp, max: codec.NoTimestamp, largest: codec.NoTimestamp}
 	return prep
 }
 
@@ -101,17 +104,27 @@ func (p *Partition) prepareMessages(msgs []codec.Message, o AppendOptions, base 
 	prep := p.topic.db.newPrepared(settings)
 	prep.base = base
 	err := prep.checkMessages(msgs)
+	switch {
+	case err != nil:
+	case settings.enriched:
+		msgs, err = prep.enrich(msgs, o.Tags)
+	case o.Tags != nil:
+		err = ErrFormat
+	}
 	if err != nil {
 		prep.discard()
 		return nil, err
 	}
 	compression := settings.targetCompression(o.Compression)
-	if hasUnset(msgs) && (compression != codec.None || !prep.unset) {
+	if !settings.enriched && hasUnset(msgs) && (compression != codec.None || !prep.unset) {
 		msgs = prep.resolveUnset(msgs, max(p.topic.db.now(), 0))
 	}
-	if compression == codec.None {
+	switch {
+	case settings.enriched:
+		err = prep.addEnriched(p, compression, msgs, o.Tags)
+	case compression == codec.None:
 		err = prep.addPlain(p, msgs)
-	} else {
+	default:
 		err = prep.addCompressed(p, compression, msgs)
 	}
 	if err != nil {
@@ -152,6 +165,8 @@ func (s *topicSettings) checkMessage(m *codec.Message) error {
 		return codec.Errorf(codec.CodeInvalidTimestamp, "timestamp type %s is the log's to set", m.TimestampType)
 	case m.Timestamp < codec.NoTimestamp:
 		return codec.Errorf(codec.CodeInvalidTimestamp, "negative timestamp %d", int64(m.Timestamp))
+	case m.Tags != nil && !s.enriched:
+		return codec.Errorf(codec.CodeUnsupportedForFormat, "tags need the enriched format")
 	case m.Key == nil && s.cleanupCompact:
 		return codec.Errorf(codec.CodeCorruptMessage, "null key on a compacted topic")
 	case s.wireSize(m) > s.maxMessageBytes:
@@ -162,10 +177,14 @@ func (s *topicSettings) checkMessage(m *codec.Message) error {
 
 // wireSize returns the bytes of m as one uncompressed frame of the topic's format.
 func (s *topicSettings) wireSize(m *codec.Message) int64 {
-	if s.magic == 0 {
+	switch {
+	case s.enriched:
+		return int64(m.EnrichedWireSize())
+	case s.magic == 0:
 		return int64(m.WireSize()) - v0Saving
+	default:
+		return int64(m.WireSize())
 	}
-	return int64(m.WireSize())
 }
 
 // v0Saving is what a v0 frame is shorter than a v1 frame: its timestamp.
@@ -237,7 +256,7 @@ func (prep *prepared) addPlain(p *Partition, msgs []codec.Message) error {
 		return prep.settings.tooLarge(size)
 	}
 	prep.reserve(p.topic.db, msgs)
-	opts := codec.PlainOptions{Magic: prep.settings.magic, Dense: true}
+	opts := codec.PlainOptions{Magic: prep.settings.magic, Dense: true, Enriched: prep.settings.enriched}
 	for len(msgs) > 0 {
 		n := entryCut(msgs)
 		prep.addPlainEntry(p, msgs[:n], opts)
@@ -250,7 +269,7 @@ func (prep *prepared) addPlain(p *Partition, msgs []codec.Message) error {
 func entryCut(msgs []codec.Message) int {
 	size := 0
 	for i := range msgs {
-		size += len(msgs[i].Key) + len(msgs[i].Value) + plainMessageCost
+		size += len(msgs[i].Key) + len(msgs[i].Value) + len(msgs[i].Tags) + plainMessageCost
 		if size > entryBytes && i > 0 {
 			return i
 		}
@@ -269,7 +288,7 @@ func (prep *prepared) reserve(db *DB, msgs []codec.Message) {
 	}
 	size := batchSlack
 	for i := range msgs {
-		size += len(msgs[i].Key) + len(msgs[i].Value) + 3*plainMessageCost
+		size += len(msgs[i].Key) + len(msgs[i].Value) + len(msgs[i].Tags) + 3*plainMessageCost
 	}
 	size += (size/entryBytes + 2) * 2 * (keys.LogSize + codec.EntryOverhead)
 	prep.batch = db.pdb.NewBatchWithSize(size)
@@ -312,6 +331,9 @@ func (prep *prepared) addWrapper(p *Partition, w codec.StoredWrapper, timestamp 
 	e.wire = int64(len(w.Payload) + codec.MessageOverhead)
 	if w.Magic == 0 {
 		e.wire -= v0Saving
+	}
+	if w.Enriched {
+		e.wire = int64(w.EnrichedWireSize())
 	}
 	prep.account(e)
 	if prep.wire > prep.settings.segmentBytes {

@@ -141,11 +141,22 @@ func (prep *prepared) flushRun(p *Partition, run *[]codec.Message) error {
 		return nil
 	}
 	*run = msgs[:0]
-	if c := prep.settings.targetCompression(codec.None); c != codec.None {
+	c := prep.settings.targetCompression(codec.None)
+	if c != codec.None {
 		p.topic.db.stats.recompressions.Add(1)
-		return prep.addCompressed(p, c, msgs)
 	}
-	return prep.addPlain(p, msgs)
+	switch {
+	case prep.settings.enriched:
+		enriched, err := prep.enrich(msgs, nil)
+		if err != nil {
+			return err
+		}
+		return prep.addEnriched(p, c, enriched, nil)
+	case c != codec.None:
+		return prep.addCompressed(p, c, msgs)
+	default:
+		return prep.addPlain(p, msgs)
+	}
 }
 
 // checkPlainFrame returns the frame as a message of the topic's format.
@@ -180,7 +191,7 @@ func (prep *prepared) addFrame(p *Partition, f *codec.Frame) error {
 		return codec.Errorf(codec.CodeCorruptMessage, "null key on a compacted topic inside a compressed message")
 	}
 	target := s.targetCompression(f.Compression)
-	if target == f.Compression && inner.Contiguous && f.Magic == s.magic && s.magic != 0 {
+	if target == f.Compression && inner.Contiguous && f.Magic == s.magic && s.magic != 0 && !s.enriched {
 		if !s.logAppends() {
 			prep.span(inner.MinTimestamp, inner.MaxTimestamp)
 		}
@@ -203,6 +214,13 @@ func (prep *prepared) rewriteFrame(p *Partition, target codec.Compression, inner
 		}
 	}
 	prep.span(rangeOf(msgs))
+	if prep.settings.enriched {
+		enriched, err := prep.enrich(msgs, nil)
+		if err != nil {
+			return err
+		}
+		return prep.addEnriched(p, target, enriched, nil)
+	}
 	if target == codec.None {
 		for i := range msgs {
 			if err := prep.settings.checkMessage(&msgs[i]); err != nil {

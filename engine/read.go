@@ -16,7 +16,21 @@ type ReadOptions struct {
 	MaxMessages int64
 	// Before ends the read at that offset, exclusive; zero means the end.
 	Before int64
+	// Isolation says which messages of transactions are yielded.
+	Isolation Isolation
 }
+
+// Isolation is what a reader sees of transactions (SPEC 10.7.10).
+type Isolation uint8
+
+// The isolation levels.
+const (
+	// ReadUncommitted yields every message at once.
+	ReadUncommitted Isolation = iota
+	// ReadCommitted yields no message of an aborted transaction, and nothing at or
+	// after the start of one that is open: the log ends there for it.
+	ReadCommitted
+)
 
 // Read yields the messages from offset from to the end of the log as it was
 // when the loop began, in offset order; an offset that compaction removed
@@ -34,7 +48,7 @@ func (p *Partition) Read(ctx context.Context, from int64, o ReadOptions) iter.Se
 		bounds, err := p.readBounds(ctx, from, o)
 		if err == nil {
 			p.topic.db.stats.reads.Add(1)
-			r := reading{p: p, limit: o.MaxMessages}
+			r := newReading(p, o)
 			var stopped bool
 			if _, stopped, err = r.messages(ctx, from, bounds, yield); stopped {
 				return
@@ -64,7 +78,7 @@ func (p *Partition) follow(ctx context.Context, from int64, o ReadOptions, yield
 		return err
 	}
 	p.topic.db.stats.reads.Add(1)
-	r := reading{p: p, limit: o.MaxMessages}
+	r := newReading(p, o)
 	for o.Before == 0 || from < o.Before {
 		var stopped bool
 		from, stopped, err = r.messages(ctx, from, bounds, yield)
@@ -74,7 +88,7 @@ func (p *Partition) follow(ctx context.Context, from int64, o ReadOptions, yield
 		if err != nil && (!errors.Is(err, ErrOffsetRange) || p.cuts.Load() == bounds.cuts) {
 			return err
 		}
-		moved := func() bool { return p.readable.Load() > from || p.cuts.Load() != bounds.cuts }
+		moved := func() bool { return p.endFor(o.Isolation) > from || p.cuts.Load() != bounds.cuts }
 		if err := p.awaitUntil(ctx, moved); err != nil {
 			return err
 		}
@@ -99,8 +113,8 @@ func (p *Partition) readBounds(ctx context.Context, from int64, o ReadOptions) (
 	if err := p.ready(); err != nil {
 		return readBounds{}, err
 	}
-	if o.MaxMessages < 0 || o.Before < 0 {
-		return readBounds{}, codec.Errorf(codec.CodeInvalidRequest, "negative read bound")
+	if o.MaxMessages < 0 || o.Before < 0 || o.Isolation > ReadCommitted {
+		return readBounds{}, codec.Errorf(codec.CodeInvalidRequest, "negative read bound or unknown isolation")
 	}
 	if err := p.settled(ctx); err != nil && !errors.Is(err, ErrFailed) {
 		return readBounds{}, err
@@ -118,11 +132,19 @@ func (p *Partition) readBounds(ctx context.Context, from int64, o ReadOptions) (
 // bounds counts the cuts before it looks at the end: a cut in between is noticed.
 func (p *Partition) bounds(o ReadOptions) readBounds {
 	b := readBounds{cuts: p.cuts.Load()}
-	b.end = p.readable.Load()
+	b.end = p.endFor(o.Isolation)
 	if o.Before > 0 {
 		b.end = min(b.end, o.Before)
 	}
 	return b
+}
+
+// endFor returns where the log ends for a reader.
+func (p *Partition) endFor(i Isolation) int64 {
+	if i == ReadCommitted {
+		return p.stable()
+	}
+	return p.readable.Load()
 }
 
 func (p *Partition) outOfRange(offset int64) error {
@@ -140,6 +162,16 @@ type reading struct {
 	p     *Partition
 	count int64
 	limit int64 // 0: none
+	// aborted hides messages; nil for a reader that sees all.
+	aborted *aborted
+}
+
+func newReading(p *Partition, o ReadOptions) reading {
+	r := reading{p: p, limit: o.MaxMessages}
+	if o.Isolation == ReadCommitted {
+		r.aborted = &aborted{p: p}
+	}
+	return r
 }
 
 // messages yields the messages from an offset to the end of the bounds and returns
@@ -163,6 +195,9 @@ func (r *reading) messages(ctx context.Context, from int64, bounds readBounds, y
 		if !ok {
 			break
 		}
+		if scan.entry.Control != 0 { // no application sees it
+			continue
+		}
 		if err := scan.open(); err != nil {
 			return scan.from, false, err
 		}
@@ -172,6 +207,11 @@ func (r *reading) messages(ctx context.Context, from int64, bounds readBounds, y
 			}
 			if m.Offset >= end {
 				return end, false, nil
+			}
+			if hidden, err := r.aborted.hides(&scan.entry, &m); err != nil {
+				return m.Offset, false, err
+			} else if hidden {
+				continue
 			}
 			r.count++
 			if !yield(m, nil) {

@@ -191,6 +191,9 @@ func (p *Partition) dropSegmentsLocked(batch *pebble.Batch, n int, start int64) 
 			return r, err
 		}
 	}
+	if err := p.forgetTransactionsLocked(batch, r.low, r.high); err != nil {
+		return r, err
+	}
 	p.logStart.Store(start)
 	p.setSegmentsLocked(slices.Clone(p.mu.segments[n:]))
 	if err := p.setState(batch); err != nil {

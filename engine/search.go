@@ -175,7 +175,7 @@ func (p *Partition) firstAtOrAfter(seg *retention.Segment, from int64, bounds re
 		if err != nil || !ok {
 			return Position{}, err
 		}
-		if scan.entry.MaxTimestamp < ts {
+		if scan.entry.MaxTimestamp < ts || scan.entry.Control != 0 {
 			continue
 		}
 		if err := scan.open(); err != nil {

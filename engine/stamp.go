@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"slices"
+
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/cairnlog/cairn/codec"
@@ -58,6 +60,11 @@ func (p *Partition) stampLocked(now codec.Timestamp, preps ...*prepared) (stampe
 func (p *Partition) checkStampLocked(now codec.Timestamp, preps []*prepared) (retention.Set, error) {
 	whole := retention.Set{MaxTimestamp: codec.NoTimestamp}
 	messages := int64(0)
+	if slices.ContainsFunc(preps, (*prepared).controlled) {
+		if err := p.checkControlLocked(preps); err != nil {
+			return whole, err
+		}
+	}
 	for _, prep := range preps {
 		if err := prep.settings.checkTimes(prep, now); err != nil {
 			return whole, err
@@ -112,6 +119,9 @@ func (e *preparedEntry) seal(base int64, prep *prepared, now codec.Timestamp) {
 		if e.wrapper {
 			e.maxOffset = e.last
 		}
+		if e.control.typ != 0 { // nobody searches for it
+			e.maxTimestamp, e.maxOffset = codec.NoTimestamp, -1
+		}
 	}
 	keys.PutLogOffset(e.key, e.last)
 	codec.Seal(e.key, e.value, st)
@@ -131,11 +141,15 @@ func (p *Partition) applyLocked(batch *pebble.Batch, st stamped) error {
 	interval := p.topic.settings().indexIntervalBytes
 	for i := range st.entries {
 		row, due := active.Add(st.entries[i].appended(st.clock), interval)
-		if !due {
-			continue
+		if due {
+			if err := p.setIndexRow(batch, row); err != nil {
+				return err
+			}
 		}
-		if err := p.setIndexRow(batch, row); err != nil {
-			return err
+		if c := st.entries[i].control; c.typ != 0 {
+			if err := p.controlLocked(batch, c, st.entries[i].last); err != nil {
+				return err
+			}
 		}
 	}
 	p.mu.end = active.End

@@ -110,8 +110,17 @@ func (p *Partition) resetInto(batch *pebble.Batch, start, offset int64, anew boo
 	if err := p.cutProducersLocked(batch, offset, anew); err != nil {
 		return err
 	}
+	if err := p.cutTransactionsLocked(batch, nil, 0); err != nil {
+		return err
+	}
 	p.cutLocked(offset)
 	p.mu.seldom.cleaned = nil
+	if p.mu.seldom.epochs > 0 {
+		p.mu.seldom.epochs = 0
+		if err := deleteRanges(batch, []keys.Range{keys.EpochRange(p.id(), 0, maxEpoch)}); err != nil {
+			return err
+		}
+	}
 	p.logStart.Store(start)
 	p.setSegmentsLocked([]retention.Segment{retention.NewSegment(offset)})
 	if err := p.setSegment(batch, p.activeLocked()); err != nil {
@@ -183,6 +192,9 @@ type truncation struct {
 	tail    *codec.Filtered // what is left of the entry that spans the cut
 	// subtract: sums are the segment's less what goes.
 	subtract bool
+	// reopened are the transactions whose end markers go, epochs those of leaders.
+	reopened map[int64]int64
+	epochs   []Epoch
 }
 
 // read finds out what is left. Sums are counted over what stays or over what
@@ -190,6 +202,9 @@ type truncation struct {
 // is cheap. The largest timestamp comes from the index rows that stay, raised
 // over the entries after the last of them.
 func (t *truncation) read() error {
+	if err := t.readControl(); err != nil {
+		return err
+	}
 	old := t.segment
 	kept := retention.NewSegment(old.Base)
 	kept.FirstTimestamp, kept.FirstAppend = old.FirstTimestamp, old.FirstAppend
@@ -217,6 +232,21 @@ func (t *truncation) read() error {
 	kept.End = t.offset
 	t.oldBase, t.segment = old.Base, kept
 	return nil
+}
+
+// readControl finds out what the control messages that go undo.
+func (t *truncation) readControl() (err error) {
+	p := t.p
+	if p.mu.seldom == nil { // nobody changes it: see exclusively
+		return nil
+	}
+	if p.mu.seldom.epochs > 0 {
+		if t.epochs, err = p.storedEpochs(); err != nil {
+			return err
+		}
+	}
+	t.reopened, err = p.reopened(t.offset)
+	return err
 }
 
 // keepRows takes over what the index rows below the cut say, and returns the
@@ -363,6 +393,12 @@ func (t *truncation) write(batch *pebble.Batch, n int) error {
 	if err := p.cutProducersLocked(batch, t.offset, false); err != nil {
 		return err
 	}
+	if err := p.cutTransactionsLocked(batch, t.reopened, t.offset); err != nil {
+		return err
+	}
+	if err := p.cutEpochsLocked(batch, t.epochs, t.offset); err != nil {
+		return err
+	}
 	p.cutLocked(t.offset)
 	p.setSegmentsLocked(append(slices.Clone(p.mu.segments[:n]), t.segment))
 	if err := p.setSegment(batch, p.activeLocked()); err != nil {
@@ -370,6 +406,8 @@ func (t *truncation) write(batch *pebble.Batch, n int) error {
 	}
 	if p.mu.seldom.cleaned != nil {
 		p.mu.seldom.soil(t.segment.Base)
+	}
+	if p.mu.seldom.cleaned != nil || len(t.epochs) > 0 {
 		if err := p.setState(batch); err != nil {
 			return err
 		}
