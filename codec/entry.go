@@ -126,11 +126,22 @@ func (e *Entry) WireSize() int {
 	if e.Kind == KindPlain {
 		frames = e.Count
 	}
-	overhead := frameOverhead(e.Magic)
+	return frames*e.frameOverhead() + e.KeyValueBytes
+}
+
+// FrameSize returns the bytes of one message of a plain entry as a frame.
+func (e *Entry) FrameSize(m *Message) int {
+	return e.frameOverhead() + len(m.Key) + len(m.Value) + m.Tags.wireGrowth()
+}
+
+// PayloadBytes returns the length of a wrapper's payload.
+func (e *Entry) PayloadBytes() int { return e.KeyValueBytes - e.Tags.wireGrowth() }
+
+func (e *Entry) frameOverhead() int {
 	if e.Enriched && e.Control == 0 {
-		overhead = enrichedOverhead
+		return enrichedOverhead
 	}
-	return frames*overhead + e.KeyValueBytes
+	return frameOverhead(e.Magic)
 }
 
 // frameOverhead returns what one frame costs beside its key and value.
@@ -214,31 +225,31 @@ func ParseEntry(key, value []byte) (Entry, error) {
 	if sum := sealChecksum(key, value, crc32.Checksum(body, castagnoli)); sum != want {
 		return Entry{}, damaged("entry checksum is %08x, stored %08x", sum, want)
 	}
-	e := Entry{
-		Kind:    Kind(value[kindAt]),
-		Clock:   Timestamp(binary.BigEndian.Uint64(value[clockAt:])),
-		Horizon: NoTimestamp,
-		Last:    last,
-	}
-	timestamp := Timestamp(binary.BigEndian.Uint64(value[timestampAt:]))
-	if err := e.setAttributes(value[attributesAt], timestamp); err != nil {
-		return Entry{}, err
-	}
-	if header > entryHeader {
-		if e.Horizon = horizonOf(value); e.Horizon < 0 {
-			return Entry{}, damaged("delete horizon %d", int64(e.Horizon))
-		}
-	}
-	switch e.Kind {
-	case KindPlain:
-		err = e.parsePlain(body)
-	case KindWrapper:
-		err = e.parseWrapper(body)
-	}
-	if err != nil {
+	e := Entry{Kind: Kind(value[kindAt]), Last: last}
+	if err := e.parseFields(value, body); err != nil {
 		return Entry{}, err
 	}
 	return e, nil
+}
+
+// parseFields reads everything but the checksum of an entry of a known kind and last
+// offset.
+func (e *Entry) parseFields(value, body []byte) error {
+	e.Clock = Timestamp(binary.BigEndian.Uint64(value[clockAt:]))
+	e.Horizon = NoTimestamp
+	timestamp := Timestamp(binary.BigEndian.Uint64(value[timestampAt:]))
+	if err := e.setAttributes(value[attributesAt], timestamp); err != nil {
+		return err
+	}
+	if value[attributesAt]&attributeHorizon != 0 {
+		if e.Horizon = horizonOf(value); e.Horizon < 0 {
+			return damaged("delete horizon %d", int64(e.Horizon))
+		}
+	}
+	if e.Kind == KindPlain {
+		return e.parsePlain(body)
+	}
+	return e.parseWrapper(body)
 }
 
 // setAttributes takes the attribute byte apart and refuses bits this version

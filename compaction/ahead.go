@@ -21,7 +21,8 @@ func (p *pass) lookAhead() (more bool) {
 	p.ahead = p.ahead[:0]
 	var m codec.Message
 	for len(p.ahead) < aheadMessages && p.cursor.Next(&m) {
-		p.ahead = append(p.ahead, ahead{p.newest.lookup(m.Key), m.Offset, classOf(&m) != unkeyed})
+		keyed := classOf(&m) != unkeyed && !p.control.isAborted(&m)
+		p.ahead = append(p.ahead, ahead{p.newest.lookup(m.Key), m.Offset, keyed})
 	}
 	sum := uint32(0)
 	for i := range p.ahead {

@@ -9,9 +9,8 @@ import (
 	"github.com/cairnlog/cairn/retention"
 )
 
-// class is what kind of message compaction sees. Control messages, when entries
-// can hold them, are a class of their own: not in the map, and kept by the rule of
-// SPEC 9.15.
+// class is what kind of message compaction sees. Control messages are not among them:
+// they are not in the map, and control.go has the rule of SPEC 9.15.
 type class uint8
 
 const (
@@ -42,6 +41,8 @@ func (p *pass) accept(m *codec.Message) bool {
 	switch {
 	case m.Offset < p.plan.log.Bounds.Start:
 		p.stats.BelowStart++
+	case p.control.isAborted(m):
+		p.stats.Aborted++
 	case class == unkeyed:
 		p.stats.Invalid++
 	case p.newestOf(m) > m.Offset:
@@ -49,6 +50,7 @@ func (p *pass) accept(m *codec.Message) bool {
 	case class == tombstone && p.expired:
 		p.stats.Expired++
 	default:
+		p.control.left(m)
 		return true
 	}
 	return false
@@ -104,12 +106,16 @@ func (p *pass) entry(ctx context.Context, key, value []byte) error {
 // dropped.
 func (p *pass) filter(ctx context.Context, e codec.Entry, key, value []byte) (codec.Entry, []byte, error) {
 	p.expired = e.Horizon != codec.NoTimestamp && e.Horizon <= p.now
+	if e.Control != 0 {
+		return p.filterMarker(ctx, e, key, value)
+	}
 	skip := p.skim && !p.expired && p.stats.Entries > 1 // the first may reach below the log start
 	if skip || e.First >= p.mapped {
 		p.stats.Messages += int64(e.Count)
 		p.step.kept()
 		return e, value, nil
 	}
+	p.control.enter(&e)
 	p.ahead, p.turn = p.ahead[:0], 0
 	if e.Kind == codec.KindPlain && p.newest.used > 0 { // a wrapper would be inflated twice
 		if err := p.cursor.Reset(&e); err == nil {

@@ -78,6 +78,7 @@ type pass struct {
 	skim bool
 
 	cursor  codec.Cursor
+	control control
 	keep    func(*codec.Message) bool // p.accept, made once
 	expired bool                      // the entry's horizon has passed
 
@@ -105,6 +106,7 @@ func newPass(store Store, plan Plan, now codec.Timestamp, o Options) *pass {
 		horizon:      retention.Never,
 		cleanPoint:   plan.log.CleanPoint,
 		tombstoneDue: plan.log.TombstoneDue,
+		control:      newControl(plan.transactions),
 	}
 	p.keep = p.accept
 	return p
@@ -148,7 +150,8 @@ func (p *pass) mapKeys(ctx context.Context) error {
 		}
 	}
 	p.stats.Keys = int64(p.newest.used)
-	p.skim = p.stats.Mapped == 0
+	// Markers ask which of their messages are left.
+	p.skim = p.stats.Mapped == 0 && len(p.plan.transactions) == 0
 	return nil
 }
 
@@ -157,6 +160,11 @@ func (p *pass) mapEntry(ctx context.Context, key, value []byte) error {
 	if err != nil {
 		return err
 	}
+	if e.Control != 0 {
+		p.advance(e.WireSize())
+		return nil
+	}
+	p.control.enter(&e)
 	if err := p.cursor.Reset(&e); err != nil {
 		return &EntryError{e.Last, err}
 	}

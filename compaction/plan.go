@@ -80,6 +80,8 @@ type Plan struct {
 	log      Log // Segments are those below EndCleanable
 	policy   Policy
 	tailLeft bool // there are dirty sealed segments above EndCleanable
+
+	transactions []Transaction // by End
 }
 
 // PlanOf plans a pass over a log at the time now (SPEC 9.2-9.4). The active

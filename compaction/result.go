@@ -17,8 +17,9 @@ type Stats struct {
 	// Messages counts the messages read; a wrapper that was not opened and does
 	// not know its count counts as none. The others were dropped: for a newer one
 	// of their key, as tombstones past their horizon, for having no key, or as
-	// what the entry at the log start holds below it.
-	Messages, Superseded, Expired, Invalid, BelowStart int64
+	// what the entry at the log start holds below it, as those of an aborted
+	// transaction, or as control messages whose transaction is gone.
+	Messages, Superseded, Expired, Invalid, BelowStart, Aborted, Markers int64
 
 	// SegmentsBefore, WireBytesBefore and StoredBytesBefore are of what was read,
 	// the others of what is left of it.
@@ -44,6 +45,8 @@ func (s *Stats) Add(o *Stats) {
 	s.Expired += o.Expired
 	s.Invalid += o.Invalid
 	s.BelowStart += o.BelowStart
+	s.Aborted += o.Aborted
+	s.Markers += o.Markers
 	s.SegmentsBefore += o.SegmentsBefore
 	s.SegmentsAfter += o.SegmentsAfter
 	s.WireBytesBefore += o.WireBytesBefore
@@ -55,7 +58,9 @@ func (s *Stats) Add(o *Stats) {
 }
 
 // Dropped returns how many messages were dropped.
-func (s *Stats) Dropped() int64 { return s.Superseded + s.Expired + s.Invalid + s.BelowStart }
+func (s *Stats) Dropped() int64 {
+	return s.Superseded + s.Expired + s.Invalid + s.BelowStart + s.Aborted + s.Markers
+}
 
 // Kept returns how many messages were kept.
 func (s *Stats) Kept() int64 { return s.Messages - s.Dropped() }

@@ -9,8 +9,8 @@ import (
 )
 
 // Step is one atomic change of a log. To carry it out, in this order: delete
-// Ranges and Deletes, set Sets, set Rows, set Segment's row, and write CleanPoint
-// and TombstoneDue to the log's state.
+// Ranges and Deletes, set Sets, set Rows, forget Ended, set Segment's row, and write
+// CleanPoint and TombstoneDue to the log's state.
 type Step struct {
 	// Base and End bound the group of segments the step belongs to: their bases
 	// and their offsets are in [Base, End). Both are the plan's EndCleanable in a
@@ -25,6 +25,8 @@ type Step struct {
 	Sets []Entry
 	// Rows are new time-index rows.
 	Rows []retention.IndexRow
+	// Ended are transactions whose end markers are removed: they are to be forgotten.
+	Ended []Transaction
 	// Segment replaces all segments whose base is in [Base, End); nil in a step
 	// that is not the last of its group.
 	Segment *retention.Segment
@@ -125,7 +127,7 @@ func (s *Step) empty() bool {
 // reset empties the step for the next one, and keeps its memory.
 func (s *Step) reset() {
 	clear(s.Sets) // the values may go
-	*s = Step{Runs: s.Runs[:0], Deletes: s.Deletes[:0], Sets: s.Sets[:0], Rows: s.Rows[:0]}
+	*s = Step{Runs: s.Runs[:0], Deletes: s.Deletes[:0], Sets: s.Sets[:0], Rows: s.Rows[:0], Ended: s.Ended[:0]}
 }
 
 // delete removes the next entry of the log. Neighbours become a run.

@@ -120,6 +120,9 @@ func (p *Partition) compactAll(ctx context.Context, now codec.Timestamp, o compa
 			r.CleanPoint = store.plan.FirstDirty
 			return false, nil
 		}
+		if err := store.transactions(); err != nil {
+			return reclaiming, err
+		}
 		done, err := compaction.Pass(ctx, store, store.plan, now, o)
 		r.add(&done)
 		if !o.DryRun {

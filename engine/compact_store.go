@@ -35,6 +35,23 @@ func newCompactStore(p *Partition, now codec.Timestamp) *compactStore {
 	return s
 }
 
+// transactions gives the plan the transactions that ended in the log. All that began
+// below the end of the plan have: see planLocked.
+func (s *compactStore) transactions() error {
+	var ended []compaction.Transaction
+	s.p.mu.Lock()
+	none := s.p.transactionsLocked() == nil
+	s.p.mu.Unlock()
+	if none {
+		return nil
+	}
+	err := s.p.transactionRows(0, keys.OpenEnd, func(t span, row transactionRow) {
+		ended = append(ended, compaction.Transaction{ID: row.ID, Start: t.start, End: t.end, Aborted: row.Aborted})
+	})
+	s.plan = s.plan.WithTransactions(ended)
+	return err
+}
+
 // Scan reads rows through iterators that are replaced now and then, as those of
 // entryScan are.
 func (s *compactStore) Scan(ctx context.Context, r keys.Range, each func(key, value []byte) error) error {
@@ -123,6 +140,11 @@ func (p *Partition) stepInto(batch *pebble.Batch, step *compaction.Step) error {
 	}
 	for _, row := range step.Rows {
 		if err := p.setIndexRow(batch, row); err != nil {
+			return err
+		}
+	}
+	for _, t := range step.Ended {
+		if err := batch.Delete(keys.AppendTransaction(nil, p.id(), t.End, t.Start), nil); err != nil {
 			return err
 		}
 	}

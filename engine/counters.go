@@ -12,6 +12,7 @@ type counters struct {
 	recompressions   atomic.Uint64
 	inflations       atomic.Uint64
 	uncounted        atomic.Uint64
+	readBytes        atomic.Uint64
 	rolls            atomic.Uint64
 	reclaims         atomic.Uint64
 	retainedSegments atomic.Uint64

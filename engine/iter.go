@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/cairnlog/cairn/codec"
 )
 
 // iterator is a Pebble iterator that Close can take away at any time. What it
@@ -17,6 +19,9 @@ type iterator struct {
 	// then others use the buffers.
 	key, value []byte
 	buffers    *iterBuffers
+	// headers leaves the payloads of wrappers behind; size is that of the whole value.
+	headers bool
+	size    int
 }
 
 // iterBuffers are what an iterator copies into. A point read would otherwise
@@ -93,6 +98,9 @@ func (i *iterator) move(m move, key []byte) (bool, error) {
 		return false, err
 	}
 	i.key = append(i.key[:0], i.it.Key()...)
+	if i.size = len(value); i.headers {
+		value = value[:codec.HeaderSize(value)]
+	}
 	i.value = append(i.value[:0], value...)
 	return true, nil
 }

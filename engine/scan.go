@@ -17,6 +17,8 @@ type entryScan struct {
 	entry codec.Entry
 	// damaged: the current entry cannot be read; the scan can go on after it.
 	damaged bool
+	// headers: entries are not checked and wrappers cannot be opened.
+	headers bool
 	// from is where the scan goes on: the offset after the current entry.
 	from   int64
 	cursor codec.Cursor
@@ -61,7 +63,12 @@ func (s *entryScan) next() (bool, error) {
 		return false, s.p.corrupt(s.from, err)
 	}
 	s.from = offset + 1
-	s.entry, err = codec.ParseEntry(s.it.key, s.it.value)
+	if s.headers {
+		s.entry, err = codec.ParseHeader(s.it.key, s.it.value, s.it.size)
+	} else {
+		s.entry, err = codec.ParseEntry(s.it.key, s.it.value)
+		s.p.topic.db.stats.readBytes.Add(uint64(len(s.it.value)))
+	}
 	s.damaged = err != nil
 	if err != nil {
 		return false, s.p.corrupt(offset, err)
@@ -78,6 +85,7 @@ func (s *entryScan) reopen() error {
 	if err != nil {
 		return err
 	}
+	it.headers = s.headers
 	s.it, s.bytes, s.since = it, 0, s.p.topic.db.now()
 	if s.p.topic.dropped.Load() {
 		return ErrUnknownTopic

@@ -11,6 +11,9 @@ type Stats struct {
 	Recompressions uint64
 	// Inflations counts compressed frames that were opened, to check or to read.
 	Inflations uint64
+	// ReadBytes counts the stored bytes of entries that were read as a whole, by
+	// reads, fetches, searches and truncations. ReadHeaders adds nothing.
+	ReadBytes uint64
 	// Uncounted counts enriched wrappers that did not say how many messages they
 	// hold, and had to be opened for it (SPEC 10.4).
 	Uncounted uint64
@@ -43,7 +46,7 @@ func (db *DB) Stats() Stats {
 	return Stats{
 		Commits: c.commits.Load(), Sets: c.sets.Load(), Messages: c.messages.Load(),
 		WireBytes: c.wireBytes.Load(), StoredBytes: c.storedBytes.Load(),
-		Recompressions: c.recompressions.Load(), Inflations: c.inflations.Load(), Uncounted: c.uncounted.Load(),
+		Recompressions: c.recompressions.Load(), Inflations: c.inflations.Load(), Uncounted: c.uncounted.Load(), ReadBytes: c.readBytes.Load(),
 		Rolls: c.rolls.Load(), RetainedSegments: c.retainedSegments.Load(),
 		RetainedMessages: c.retainedMessages.Load(), RetainedBytes: c.retainedBytes.Load(), Reclaims: c.reclaims.Load(),
 		Compactions: c.compactions.Load(), CompactedMessages: c.compactedMsgs.Load(),
