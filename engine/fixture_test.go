@@ -243,7 +243,7 @@ func refuseMessages(t testing.TB, p *engine.Partition, o engine.AppendOptions, c
 func cloneMessages(msgs []codec.Message) []codec.Message {
 	copied := make([]codec.Message, len(msgs))
 	for i, m := range msgs {
-		m.Key, m.Value = bytes.Clone(m.Key), bytes.Clone(m.Value)
+		m.Key, m.Value, m.Tags = bytes.Clone(m.Key), bytes.Clone(m.Value), bytes.Clone(m.Tags)
 		copied[i] = m
 	}
 	return copied

@@ -44,6 +44,8 @@ type transactional struct {
 	mu      sync.Mutex
 	parts   map[*Partition]bool
 	handles map[int64]bool
+	// reopened is where truncations opened transactions again that have a handle.
+	reopened map[int64][]*Partition
 }
 
 func (t *transactional) add(p *Partition) {
@@ -73,6 +75,27 @@ func (t *transactional) release(id int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.handles, id)
+	delete(t.reopened, id)
+}
+
+// reopen notes that a truncation opened a transaction again.
+func (t *transactional) reopen(id int64, p *Partition) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.handles[id] {
+		return
+	}
+	if t.reopened == nil {
+		t.reopened = make(map[int64][]*Partition)
+	}
+	t.reopened[id] = append(t.reopened[id], p)
+}
+
+// reopenedIn returns where a transaction was opened again.
+func (t *transactional) reopenedIn(id int64) []*Partition {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.reopened[id])
 }
 
 func (t *transactional) loaded() []*Partition {
@@ -332,6 +355,11 @@ func (t *Transaction) end(ctx context.Context, how codec.ControlType) error {
 	defer t.mu.Unlock()
 	if t.ended {
 		return fmt.Errorf("engine: %s: %w", how, &TransactionError{ID: t.id})
+	}
+	for _, p := range t.db.transactional.reopenedIn(t.id) {
+		if !slices.Contains(t.parts, p) {
+			t.parts = append(t.parts, p)
+		}
 	}
 	b := t.db.NewBatch()
 	for _, p := range t.parts {

@@ -245,6 +245,9 @@ func (p *Partition) cutTransactionsLocked(batch *pebble.Batch, reopened map[int6
 			left.open[id] = start
 		}
 	}
+	for id := range reopened {
+		p.topic.db.transactional.reopen(id, p)
+	}
 	for id, start := range left.open {
 		if err := p.setTransaction(batch, span{start, keys.OpenEnd}, id, false); err != nil {
 			return err
