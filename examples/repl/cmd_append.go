@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/cairnlog/cairn/codec"
 	"github.com/cairnlog/cairn/engine"
@@ -19,6 +20,8 @@ message.timestamp.type=LogAppendTime every message takes the time of the append.
 		options: []option{
 			{name: "key", value: "KEY", doc: "the message's key; null without one", grouped: true},
 			{name: "ts", value: "TIME", doc: "the message's timestamp", grouped: true},
+			{name: "tags", value: "KEY=VALUE,...", doc: "app tags, on a topic with message.format=enriched", grouped: true},
+			{name: "tx", value: "ID", doc: "append in a transaction; see begin"},
 			{name: "compression", value: "CODEC", doc: "store the set compressed", values: compressionNames},
 			topicOption,
 		},
@@ -46,12 +49,28 @@ func runAppend(ctx context.Context, s *session, a *arguments) error {
 	if err != nil {
 		return err
 	}
-	receipt, err := p.AppendSet(ctx, msgs, engine.AppendOptions{Compression: compression})
+	receipt, err := s.appendSet(ctx, a, p, msgs, engine.AppendOptions{Compression: compression})
 	if err != nil {
 		return err
 	}
 	s.remember(receipt.Offset)
 	return s.show(a, receiptRecord(receipt))
+}
+
+// appendSet appends in the transaction that tx names, or outside of any.
+func (s *session) appendSet(ctx context.Context, a *arguments, p *engine.Partition, msgs []codec.Message, o engine.AppendOptions) (engine.Receipt, error) {
+	if !a.has("tx") {
+		return p.AppendSet(ctx, msgs, o)
+	}
+	id, err := a.number("tx", 0)
+	if err != nil {
+		return engine.Receipt{}, err
+	}
+	tx, err := s.transaction(ctx, id, true)
+	if err != nil {
+		return engine.Receipt{}, err
+	}
+	return tx.AppendSet(ctx, p, msgs, o)
 }
 
 // messages parses the groups between lone commas.
@@ -94,9 +113,27 @@ func (s *session) message(c *command, group []token) (codec.Message, error) {
 	}
 	if a.has("ts") {
 		m.TimestampType = codec.CreateTime // also for 0, which alone would mean unset
-		m.Timestamp, err = parseTime(a.text("ts", ""), s.now())
+		if m.Timestamp, err = parseTime(a.text("ts", ""), s.now()); err != nil {
+			return m, err
+		}
+	}
+	if a.has("tags") {
+		m.Tags, err = parseTags(a.text("tags", ""))
 	}
 	return m, err
+}
+
+// parseTags reads KEY=VALUE,KEY=VALUE.
+func parseTags(text string) (codec.Tags, error) {
+	var app []codec.AppTag
+	for pair := range strings.SplitSeq(text, ",") {
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			return nil, usagef("tag %s: write KEY=VALUE", display([]byte(pair)))
+		}
+		app = append(app, codec.AppTag{Key: key, Value: value})
+	}
+	return codec.NewTags(codec.NoTimestamp, app...)
 }
 
 // bytesOf returns the key or value that a word stands for.

@@ -27,6 +27,8 @@ first 20 are printed; until=, to= and --follow print all.`,
 			{name: "n", value: "COUNT", doc: "how many at most; all for no limit"},
 			{name: "last", value: "COUNT", doc: "begin that many offsets before the end"},
 			{name: "follow", doc: "go on with new messages until Ctrl-C"},
+			{name: "committed", doc: "only what transactions have committed"},
+			{name: "tags", doc: "print the tags of the enriched format too"},
 			fullOption,
 			topicOption,
 		},
@@ -57,7 +59,7 @@ func runRead(ctx context.Context, s *session, a *arguments) error {
 	defer out.close()
 	bounded := a.has("until") || a.has("to")
 	if !bounded || opts.Before < 0 || opts.Before > from { // a zero Before would be no bound
-		err = printMessages(out, s.sequence(ctx, p, from, opts, a.has("follow")))
+		err = printMessages(out, s.sequence(ctx, p, from, opts, a.has("follow")), a.has("tags"))
 	}
 	if a.has("follow") && errors.Is(err, context.Canceled) {
 		return nil // Ctrl-C is how a follow ends
@@ -75,10 +77,14 @@ func (s *session) sequence(ctx context.Context, p *engine.Partition, from int64,
 	return p.Read(ctx, from, o)
 }
 
-func printMessages(out *printer, messages iter.Seq2[codec.Message, error]) error {
+func printMessages(out *printer, messages iter.Seq2[codec.Message, error], tags bool) error {
 	for m, err := range messages {
 		if err == nil {
-			err = out.print(messageRecord(m))
+			r := messageRecord(m)
+			if tags {
+				r = append(r, field{name: "tags", value: tagsText(m.Tags)})
+			}
+			err = out.print(r)
 		}
 		if err != nil {
 			return err
@@ -163,6 +169,9 @@ func (s *session) readOptions(p *engine.Partition, a *arguments) (o engine.ReadO
 	}
 	if o.MaxMessages, err = a.count("n", count); err != nil {
 		return o, err
+	}
+	if a.has("committed") {
+		o.Isolation = engine.ReadCommitted
 	}
 	switch {
 	case a.has("until") && (a.has("to") || a.has("follow")):

@@ -74,6 +74,12 @@ drop --json
 drop-topic t --json
 create t cleanup.policy=compact --json
 compact --json
+create tagged message.format=enriched --json
+append tx=5 tags=a=b one --json
+begin-epoch 1 --json
+headers --json
+controls --json
+transactions --json
 `
 
 func TestJSONOutputParsesForEveryCommandWithData(t *testing.T) {

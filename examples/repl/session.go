@@ -44,8 +44,10 @@ type session struct {
 	// current is what commands without topic= work on; nil without one.
 	current *engine.Partition
 	vars    map[string]string
-	scratch string // the directory behind $TMP, "" until it is used
-	depth   int    // of scripts that run scripts
+	// transactions are those the session holds.
+	transactions map[int64]*engine.Transaction
+	scratch      string // the directory behind $TMP, "" until it is used
+	depth        int    // of scripts that run scripts
 	// lines is the terminal that a conversation is held on; nil without one.
 	lines lineReader
 }
@@ -80,7 +82,7 @@ func (s *session) closeStore() error {
 		return nil
 	}
 	err := s.db.Close()
-	s.db, s.current = nil, nil
+	s.db, s.current, s.transactions = nil, nil, nil
 	if s.temporary {
 		err = errors.Join(err, os.RemoveAll(s.dir))
 	}
