@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -266,9 +267,7 @@ func (p *Partition) openTransactions() map[int64]int64 {
 	defer p.mu.Unlock()
 	open := make(map[int64]int64)
 	if ts := p.transactionsLocked(); ts != nil && !p.mu.dropped {
-		for id, start := range ts.open {
-			open[id] = start
-		}
+		maps.Copy(open, ts.open)
 	}
 	return open
 }
