@@ -71,8 +71,8 @@ func (r Receipt) MessageTimestamp(own codec.Timestamp) codec.Timestamp {
 //
 // Errors (with KafkaCode): codec.ErrInvalidTimestamp (32), a null key on a
 // compacted topic (2), codec.ErrMessageTooLarge (10), codec.ErrRecordListTooLarge
-// (18), *SequenceError (45, 46), ErrUnknownTopic (3), ErrFailed, ErrClosed. An
-// empty set succeeds with Offset -1.
+// (18), *SequenceError (45, 46), ErrUnknownTopic (3), ErrDiskFull (56), ErrFailed,
+// ErrClosed. An empty set succeeds with Offset -1.
 func (p *Partition) Append(ctx context.Context, msgs ...codec.Message) (Receipt, error) {
 	return p.AppendSet(ctx, msgs, AppendOptions{})
 }
@@ -233,9 +233,17 @@ func (p *Partition) submitPrepared(ctx context.Context, prep *prepared) (Pending
 	return pending, nil
 }
 
-// admit waits until the queue has room for size bytes and returns what the
-// commit must give back.
+// admit refuses an append of size bytes if the disk is full, waits until the queue
+// has room for it and returns what the commit must give back.
 func (db *DB) admit(ctx context.Context, size int64) (int64, error) {
+	if err := db.space.admit(ctx, size); err != nil {
+		return 0, err
+	}
+	return db.enter(ctx, size)
+}
+
+// enter is admit for what may write to a full disk.
+func (db *DB) enter(ctx context.Context, size int64) (int64, error) {
 	admitted, err := db.gate.acquire(ctx, size)
 	if err != nil {
 		if closing := db.writable(); closing != nil {

@@ -36,7 +36,7 @@ func (e *ConflictError) Error() string {
 //
 // Errors: *ConflictError, *SequenceError, ErrUnknownTopic for a topic deleted
 // meanwhile, codec.ErrRecordListTooLarge for sets that fit no segment together or a
-// batch above MaxBatchBytes, those of Append, Produce and Group.Commit, ErrFailed,
+// batch above MaxBatchBytes, ErrDiskFull for a batch that appends, those of Append, Produce and Group.Commit, ErrFailed,
 // ErrClosed. An empty batch succeeds.
 func (b *Batch) Commit(ctx context.Context) ([]Receipt, error) {
 	receipts, err := b.commit(ctx)

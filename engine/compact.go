@@ -62,7 +62,8 @@ type LogSize struct {
 // it returns nil. After an error, ctx.Err() included, the steps done stand. It
 // waits for a pass that is under way, and for Pebble to give the space back.
 //
-// Errors: codec.CodePolicyViolation (44) if the topic's cleanup.policy does not
+// Errors: ErrDiskFull (56), since it writes before space comes back;
+// codec.CodePolicyViolation (44) if the topic's cleanup.policy does not
 // include compact; a *CorruptionError at a damaged entry, which nothing at or
 // after it was changed for.
 func (p *Partition) Compact(ctx context.Context, o CompactOptions) (CompactResult, error) {

@@ -106,6 +106,11 @@ func (s *compactStore) Commit(ctx context.Context, step *compaction.Step) error 
 		return err
 	}
 	written := batch.Len()
+	if len(step.Sets) > 0 { // what only deletes goes on when the disk is full
+		if err := p.topic.db.space.admit(ctx, int64(written)); err != nil {
+			return err
+		}
+	}
 	if err := p.lockChange(ctx); err != nil {
 		return err
 	}

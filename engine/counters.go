@@ -33,6 +33,7 @@ type counters struct {
 	partitionsOpened atomic.Uint64
 	indexRows        atomic.Uint64
 	maintenanceRuns  atomic.Uint64
+	diskFull         atomic.Uint64
 
 	syncLatency, groupSize histogram
 }

@@ -35,6 +35,7 @@ type DB struct {
 	committer  *committer
 	commits    sync.Pool // of *commit
 	gate       gate
+	space      space
 	maintainer *maintainer
 	reclaimer  *reclaimer
 	compactor  *compactor
@@ -99,6 +100,7 @@ func Open(dir string, opts Options) (*DB, error) {
 		closeEnded: make(chan struct{}),
 	}
 	db.stats.init()
+	db.space.init(db)
 	if err := db.open(); err != nil {
 		return nil, fmt.Errorf("engine: open %s: %w", dir, err)
 	}
@@ -126,6 +128,7 @@ func (db *DB) open() (err error) {
 	if err := db.recover(); err != nil {
 		return err
 	}
+	db.space.start()
 	db.reclaimer = startReclaimer(db)
 	db.compactor = startCompactor(db)
 	db.maintainer = startMaintainer(db)
@@ -284,6 +287,7 @@ func (db *DB) Close() error {
 
 	db.maintainer.stop()
 	db.compactor.stop()
+	db.space.stop()
 	var errs []error
 	if !db.hasFailed() {
 		errs = append(errs, db.writeClosing())

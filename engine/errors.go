@@ -17,6 +17,8 @@ var (
 	// disk, wrapped around the cause. Reads of acknowledged data go on. Close
 	// the DB and open the directory again.
 	ErrFailed = errors.New("store failed, reopen it")
+	// ErrDiskFull matches every DiskFullError.
+	ErrDiskFull = errors.New("disk full")
 	// ErrCorrupt matches every CorruptionError.
 	ErrCorrupt = errors.New("corrupt store")
 	// ErrDataLoss says that the store came back with less than it had
@@ -128,8 +130,31 @@ func (e *TransactionError) Unwrap() error {
 	return ErrTransaction
 }
 
+// DiskFullError says that an append was refused because the file system has less
+// free than Options.DiskReserve (Kafka code 56). It changed nothing. Reads,
+// retention and deletes go on, and appends resume by themselves when space is back.
+type DiskFullError struct {
+	// Free is what was free when the file system was asked last, Reserve what stays
+	// free, in bytes. Need is not 0 for a set that is too large for what is free
+	// above the reserve, where smaller ones may fit.
+	Free, Reserve, Need int64
+}
+
+func (e *DiskFullError) Error() string {
+	if e.Need > 0 {
+		return fmt.Sprintf("disk full: a set that takes %d bytes does not fit, %d bytes are free and %d stay so", e.Need, e.Free, e.Reserve)
+	}
+	return fmt.Sprintf("disk full: %d bytes are free, of %d that stay so", e.Free, e.Reserve)
+}
+
+// Unwrap lets errors.Is match ErrDiskFull.
+func (e *DiskFullError) Unwrap() error { return ErrDiskFull }
+
+// KafkaCode returns KafkaStorageError (56).
+func (e *DiskFullError) KafkaCode() codec.Code { return codec.CodeKafkaStorage }
+
 // KafkaCode returns the Kafka protocol's code of err (SPEC 2.9): 0 for nil, 56
-// for a failed store, -1 where the protocol has none.
+// for a failed store and a full disk, -1 where the protocol has none.
 func KafkaCode(err error) codec.Code {
 	var coded interface{ KafkaCode() codec.Code }
 	switch {

@@ -123,3 +123,11 @@ func (h *TestHistogram) Snapshot() Histogram { return h.h.snapshot() }
 
 // Fail fails the store, as a failed write to the disk does.
 func (db *DB) Fail(cause error) { db.fence.Trip(cause) }
+
+// CheckSpace returns when the file system was asked for its free space anew.
+func (db *DB) CheckSpace(t testing.TB) {
+	t.Helper()
+	if err := db.space.check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}

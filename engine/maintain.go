@@ -71,6 +71,7 @@ func (m *maintainer) run(ctx context.Context) {
 		case <-m.db.failed:
 			return
 		case <-ticks.C:
+			m.db.space.request()
 			if m.db.opts.Durability != SyncNever {
 				err = m.db.writeMark(ctx)
 			}

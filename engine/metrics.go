@@ -24,8 +24,11 @@ type Metrics struct {
 	Topics, Partitions, OpenPartitions, Segments int
 	SegmentMessages, SegmentBytes, IndexRows     int64
 
-	// Failed says that the store takes no write any more (ErrFailed).
-	Failed bool
+	// Failed says that the store takes no write any more (ErrFailed), DiskFull that
+	// it takes no append (ErrDiskFull). DiskFree is what the file system had free
+	// when it was asked last, -1 if that is not known, DiskReserve what stays free.
+	Failed, DiskFull      bool
+	DiskFree, DiskReserve int64
 
 	// Pebble is zero after Close and on a failed store.
 	Pebble PebbleMetrics
@@ -66,7 +69,7 @@ func (db *DB) Metrics() Metrics {
 		return Metrics{}
 	}
 	m := Metrics{Stats: db.Stats(), SyncLatency: db.stats.syncLatency.snapshot(), GroupSize: db.stats.groupSize.snapshot(),
-		Failed: db.hasFailed()}
+		Failed: db.hasFailed(), DiskFull: db.space.full.Load(), DiskFree: db.space.free(), DiskReserve: db.space.reserve}
 	for _, t := range db.Topics() {
 		m.Topics++
 		m.Partitions += int(t.Partitions())

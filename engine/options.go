@@ -56,6 +56,14 @@ type Options struct {
 	// and one runs at a time. Zero means 128 MiB.
 	CompactionMapBytes int64
 
+	// DiskReserve sets how many bytes of its file system the store leaves free: with
+	// less, appends return ErrDiskFull, while reads, retention and deletes go on, and
+	// resume by themselves when space is back. What is in memory still has to become
+	// tables then, so zero means the size of all write buffers, four MemTableBytes,
+	// and at least 64 MiB. NoDiskReserve turns it off: a disk that runs full then
+	// fails the store.
+	DiskReserve int64
+
 	// GroupExpiry makes the store forget the offsets of consumer groups that have
 	// committed nothing for so long (Kafka's offsets.retention.minutes). Zero means
 	// never.
@@ -82,7 +90,11 @@ func (o Options) SmallMemory() Options {
 	return o
 }
 
+// NoDiskReserve, as Options.DiskReserve, lets appends fill the disk.
+const NoDiskReserve = -1
+
 const (
+	minReserve      = 64 << 20
 	defaultMemTable = 64 << 20
 	defaultCache    = 128 << 20
 	defaultQueue    = 32 << 20
@@ -113,6 +125,9 @@ func (o Options) withDefaults() Options {
 	if o.CompactionMapBytes == 0 {
 		o.CompactionMapBytes = defaultMap
 	}
+	if o.DiskReserve == 0 {
+		o.DiskReserve = max(minReserve, memTables*o.MemTableBytes)
+	}
 	return o
 }
 
@@ -128,6 +143,7 @@ func (o Options) validate() error {
 	check(o.MemTableBytes == 0 || o.MemTableBytes >= minMemTable && o.MemTableBytes <= maxMemTable, "MemTableBytes", o.MemTableBytes, "64 KiB to 1 GiB")
 	check(o.CacheBytes >= 0, "CacheBytes", o.CacheBytes, ">= 0")
 	check(o.MaxQueuedBytes >= 0, "MaxQueuedBytes", o.MaxQueuedBytes, ">= 0")
+	check(o.DiskReserve >= NoDiskReserve, "DiskReserve", o.DiskReserve, ">= 0, or NoDiskReserve")
 	check(o.GroupExpiry >= 0, "GroupExpiry", o.GroupExpiry, ">= 0")
 	check(o.CompactionMapBytes >= 0, "CompactionMapBytes", o.CompactionMapBytes, ">= 0")
 	errs = append(errs, o.Defaults.validate())

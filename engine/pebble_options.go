@@ -45,7 +45,7 @@ const (
 
 func (db *DB) pebbleOptions(fs *fencefs.FS, lock *pebble.Lock) *pebble.Options {
 	o := &pebble.Options{
-		FS:                          fs,
+		FS:                          toldFS{fs, &db.space},
 		Lock:                        lock,
 		FormatMajorVersion:          pebbleFormat,
 		Comparer:                    pebble.DefaultComparer,
@@ -141,6 +141,7 @@ func (db *DB) pebbleEvents() *pebble.EventListener {
 	return &pebble.EventListener{
 		BackgroundError: func(err error) {
 			db.stats.backgroundErrors.Add(1)
+			db.space.request() // it may be that the disk is full
 			db.opts.Logger.Error("background work failed", "err", err)
 		},
 		DataCorruption: func(info pebble.DataCorruptionInfo) {

@@ -34,6 +34,8 @@ type Stats struct {
 	// PartitionsOpened counts the partitions read at their first use, IndexRows the
 	// rows written to the time index, MaintenanceRuns the looks for due work.
 	PartitionsOpened, IndexRows, MaintenanceRuns uint64
+	// DiskFulls counts what was refused for a full disk.
+	DiskFulls uint64
 }
 
 // Stats returns the counters; each is exact, together they are of about one
@@ -55,5 +57,6 @@ func (db *DB) Stats() Stats {
 		Reads: c.reads.Load(), ReadMessages: c.readMessages.Load(), Fetches: c.fetches.Load(),
 		FetchedBytes: c.fetchedBytes.Load(), Searches: c.searches.Load(),
 		PartitionsOpened: c.partitionsOpened.Load(), IndexRows: c.indexRows.Load(), MaintenanceRuns: c.maintenanceRuns.Load(),
+		DiskFulls: c.diskFull.Load(),
 	}
 }

@@ -23,6 +23,7 @@ type write struct {
 	batch   *pebble.Batch // nil once it went to the committer
 	merged  bool          // batch is not that of a set
 	unnamed bool          // errors are for a caller that names the partition
+	refused error         // why nothing may be appended, if something is
 }
 
 // partWrite is what a write does to one partition.
@@ -87,7 +88,11 @@ func (w *write) submit(ctx context.Context) (*commit, error) {
 	if err := w.merge(); err != nil {
 		return nil, err
 	}
-	admitted, err := w.db.admit(ctx, w.stored())
+	size := w.stored()
+	if size > 0 {
+		w.refused = w.db.space.admit(ctx, size)
+	}
+	admitted, err := w.db.enter(ctx, size)
 	if err != nil {
 		return nil, err
 	}
@@ -212,8 +217,11 @@ func (w *write) run(admitted int64) (*commit, error) {
 	if err != nil {
 		return nil, err
 	}
-	if repeated {
+	if repeated { // nothing is appended: a full disk does not matter
 		return w.await()
+	}
+	if w.refused != nil {
+		return nil, w.refused
 	}
 	now := w.db.now()
 	for _, pw := range w.parts {

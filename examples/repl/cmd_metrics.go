@@ -65,6 +65,9 @@ func healthRecord(m *engine.Metrics) record {
 	p := &m.Pebble
 	return record{
 		{name: "failed", value: m.Failed},
+		{name: "disk full", value: m.DiskFull},
+		{name: "disk free", value: diskFree(m)},
+		{name: "disk reserve", value: byteCount(m.DiskReserve)},
 		{name: "write stalls", value: m.Stalls},
 		{name: "background errors", value: m.BackgroundErrors},
 		{name: "corruptions", value: m.Corruptions},
@@ -80,6 +83,14 @@ func healthRecord(m *engine.Metrics) record {
 		{name: "cache misses", value: p.CacheMisses},
 		{name: "disk bytes", value: byteCount(p.DiskBytes)},
 	}
+}
+
+// diskFree is nil if it is not known.
+func diskFree(m *engine.Metrics) any {
+	if m.DiskFree < 0 {
+		return nil
+	}
+	return byteCount(m.DiskFree)
 }
 
 // syncTime is a quantile of the sync times; nil if it is not known.
