@@ -21,11 +21,18 @@ func (a api) shape(version int16) string {
 // FindCoordinator v0 is.
 func (s *Server) table() map[int16]api {
 	return map[int16]api{
-		kmsg.Produce.Int16():     {0, 2, []string{"hi[s[ib]]"}, answer((*conn).produce)},
-		kmsg.Fetch.Int16():       {0, 2, []string{"iii[s[iqi]]"}, answer((*conn).fetch)},
-		kmsg.ListOffsets.Int16(): {0, 1, []string{"i[s[iqi]]", "i[s[iq]]"}, answer((*conn).listOffsets)},
-		kmsg.Metadata.Int16():    {0, 1, []string{"[s]"}, answer((*conn).metadata)},
-		kmsg.ApiVersions.Int16(): {0, 3, []string{"", "", "", "cct"}, answer((*conn).apiVersions)},
+		kmsg.Produce.Int16():         {0, 2, []string{"hi[s[ib]]"}, answer((*conn).produce)},
+		kmsg.Fetch.Int16():           {0, 2, []string{"iii[s[iqi]]"}, answer((*conn).fetch)},
+		kmsg.ListOffsets.Int16():     {0, 1, []string{"i[s[iqi]]", "i[s[iq]]"}, answer((*conn).listOffsets)},
+		kmsg.Metadata.Int16():        {0, 1, []string{"[s]"}, answer((*conn).metadata)},
+		kmsg.FindCoordinator.Int16(): {0, 0, []string{"s"}, answer((*conn).findCoordinator)},
+		kmsg.JoinGroup.Int16():       {0, 1, []string{"siss[sb]", "siiss[sb]"}, answer((*conn).joinGroup)},
+		kmsg.SyncGroup.Int16():       {0, 0, []string{"sis[sb]"}, answer((*conn).syncGroup)},
+		kmsg.Heartbeat.Int16():       {0, 0, []string{"sis"}, answer((*conn).heartbeat)},
+		kmsg.LeaveGroup.Int16():      {0, 0, []string{"ss"}, answer((*conn).leaveGroup)},
+		kmsg.OffsetCommit.Int16():    {2, 2, []string{"sisq[s[iqs]]"}, answer((*conn).offsetCommit)},
+		kmsg.OffsetFetch.Int16():     {1, 1, []string{"s[s[i]]"}, answer((*conn).offsetFetch)},
+		kmsg.ApiVersions.Int16():     {0, 3, []string{"", "", "", "cct"}, answer((*conn).apiVersions)},
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/cairnlog/cairn/examples/gateway/coordinator"
 )
 
 // Options configure a Server. The zero value is valid: nothing is created that a
@@ -39,6 +41,9 @@ type Options struct {
 	// TransferTimeout is how long one request may take to come in, and one response to
 	// go out. Zero means 30 seconds.
 	TransferTimeout time.Duration
+
+	// Groups bound consumer groups and their sessions.
+	Groups coordinator.Options
 
 	// Logger gets what happens to connections and requests; nil discards it.
 	Logger *slog.Logger

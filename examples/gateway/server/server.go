@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cairnlog/cairn/engine"
+	"github.com/cairnlog/cairn/examples/gateway/coordinator"
 )
 
 // ErrClosed is returned by Serve after Shutdown.
@@ -17,10 +18,11 @@ var ErrClosed = errors.New("server is closed")
 // Server serves a store to Kafka clients. The store stays the caller's: open it
 // before, and close it after Shutdown.
 type Server struct {
-	db   *engine.DB
-	opts Options
-	log  *slog.Logger
-	apis map[int16]api
+	db     *engine.DB
+	opts   Options
+	log    *slog.Logger
+	apis   map[int16]api
+	groups *coordinator.Coordinator
 
 	// stopping is done when Shutdown begins: what waits for messages answers with
 	// what it has.
@@ -46,6 +48,7 @@ func New(db *engine.DB, o Options) (*Server, error) {
 	s := &Server{db: db, opts: o.withDefaults()}
 	s.log = s.opts.Logger
 	s.apis = s.table()
+	s.groups = coordinator.New(s.opts.Groups)
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.mu.listeners = make(map[net.Listener]struct{})
 	s.mu.conns = make(map[*conn]struct{})

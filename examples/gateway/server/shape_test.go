@@ -44,6 +44,25 @@ func fill(req kmsg.Request) {
 		r.Topics = []kmsg.ListOffsetsRequestTopic{topic, topic}
 	case *kmsg.MetadataRequest:
 		r.Topics = []kmsg.MetadataRequestTopic{{Topic: new("a")}, {Topic: new("b")}}
+	case *kmsg.FindCoordinatorRequest:
+		r.CoordinatorKey = "group"
+	case *kmsg.JoinGroupRequest:
+		p := kmsg.JoinGroupRequestProtocol{Name: "range", Metadata: []byte("meta")}
+		r.Group, r.MemberID, r.ProtocolType, r.Protocols = "group", "member", "consumer", []kmsg.JoinGroupRequestProtocol{p, p}
+	case *kmsg.SyncGroupRequest:
+		a := kmsg.SyncGroupRequestGroupAssignment{MemberID: "member", MemberAssignment: []byte("all")}
+		r.Group, r.MemberID, r.GroupAssignment = "group", "member", []kmsg.SyncGroupRequestGroupAssignment{a, a}
+	case *kmsg.HeartbeatRequest:
+		r.Group, r.MemberID = "group", "member"
+	case *kmsg.LeaveGroupRequest:
+		r.Group, r.MemberID = "group", "member"
+	case *kmsg.OffsetCommitRequest:
+		p := kmsg.OffsetCommitRequestTopicPartition{Metadata: new("note")}
+		topic := kmsg.OffsetCommitRequestTopic{Topic: "topic", Partitions: []kmsg.OffsetCommitRequestTopicPartition{p, p}}
+		r.Group, r.MemberID, r.Topics = "group", "member", []kmsg.OffsetCommitRequestTopic{topic, topic}
+	case *kmsg.OffsetFetchRequest:
+		topic := kmsg.OffsetFetchRequestTopic{Topic: "topic", Partitions: []int32{1, 2}}
+		r.Group, r.Topics = "group", []kmsg.OffsetFetchRequestTopic{topic, topic}
 	case *kmsg.ApiVersionsRequest:
 		r.ClientSoftwareName, r.ClientSoftwareVersion = "name", "1.0"
 	}
