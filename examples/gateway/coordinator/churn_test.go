@@ -107,11 +107,13 @@ func churn(t *testing.T, c *coordinator.Coordinator, seed uint64) {
 
 func requireAtRest(t *testing.T, live []*consumer) {
 	t.Helper()
+	generations := make(map[int32]bool)
 	for _, k := range live {
 		k.mu.Lock()
 		require.NotEmpty(t, k.member)
-		require.Equal(t, live[0].generation, k.generation)
 		require.Equal(t, k.member, k.assignment)
+		generations[k.generation] = true
 		k.mu.Unlock()
 	}
+	require.LessOrEqual(t, len(generations), 1)
 }

@@ -196,6 +196,8 @@ func TestFranzGoGroup(t *testing.T) {
 			require.NoError(t, ctx.Err(), "partitions are with %v, not %v", got, want)
 			for p := range int32(4) {
 				require.Zero(t, producer.produceTo(2, 1, "t", p, set("x")).ErrorCode)
+			}
+			for more := true; more; more = len(records) > 0 {
 				select {
 				case r := <-records:
 					got[r.Partition] = r.member
