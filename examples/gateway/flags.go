@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/cairnlog/cairn/engine"
@@ -36,7 +37,11 @@ func parseFlags(args []string) (options, error) {
 	f.DurationVar(&o.store.GroupExpiry, "group-expiry", 0, "forget the offsets of groups that have committed nothing for so long (default: never)")
 	f.DurationVar(&o.grace, "grace", 10*time.Second, "time for requests under way at shutdown")
 	f.TextVar(&o.level, "log", slog.LevelInfo, "log level: DEBUG, INFO, WARN or ERROR")
-	partitions := f.Int("partitions", 1, "partitions of a topic that is created without a number")
+	f.Func("partitions", "partitions of a topic that -auto-create makes (default 1)", func(s string) error {
+		n, err := strconv.ParseInt(s, 10, 32)
+		o.server.DefaultPartitions = int32(n)
+		return err
+	})
 	syncEvery := f.Duration("sync-every", 0, "acknowledge before messages are on stable storage, and force them there this often (default: acknowledge after)")
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -44,7 +49,6 @@ func parseFlags(args []string) (options, error) {
 	if f.NArg() > 0 {
 		return o, fmt.Errorf("unexpected argument %q", f.Arg(0))
 	}
-	o.store.Defaults.Partitions = int32(min(*partitions, 1<<31-1))
 	o.store.Durability = engine.SyncEvery(*syncEvery)
 	return o, nil
 }

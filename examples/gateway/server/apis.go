@@ -32,6 +32,8 @@ func (s *Server) table() map[int16]api {
 		kmsg.LeaveGroup.Int16():      {0, 0, []string{"ss"}, answer((*conn).leaveGroup)},
 		kmsg.OffsetCommit.Int16():    {2, 2, []string{"sisq[s[iqs]]"}, answer((*conn).offsetCommit)},
 		kmsg.OffsetFetch.Int16():     {1, 1, []string{"s[s[i]]"}, answer((*conn).offsetFetch)},
+		kmsg.CreateTopics.Int16():    {0, 0, []string{"[sih[i[i]][ss]]i"}, answer((*conn).createTopics)},
+		kmsg.DeleteTopics.Int16():    {0, 0, []string{"[s]i"}, answer((*conn).deleteTopics)},
 		kmsg.ApiVersions.Int16():     {0, 3, []string{"", "", "", "cct"}, answer((*conn).apiVersions)},
 	}
 }

@@ -12,6 +12,8 @@ import (
 const (
 	codeInvalidAcks        = 21
 	codeUnsupportedVersion = 35
+	codeInvalidReplication = 38
+	codeInvalidAssignment  = 39
 )
 
 // code returns the protocol's code of an error and logs what an operator should know

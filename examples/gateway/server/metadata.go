@@ -50,7 +50,7 @@ func (s *Server) topicOrNew(name string) (*engine.Topic, error) {
 	case !s.opts.AutoCreate:
 		return nil, engine.ErrUnknownTopic
 	}
-	return s.createTopic(name, engine.TopicConfig{})
+	return s.createTopic(name, engine.TopicConfig{}, false)
 }
 
 func describe(name string, t *engine.Topic) kmsg.MetadataResponseTopic {

@@ -17,8 +17,11 @@ type Options struct {
 	// to, which is right unless there is a proxy or a NAT between.
 	Advertise string
 	// AutoCreate makes a Metadata request for a topic that does not exist create it
-	// with the store's defaults (auto.create.topics.enable).
+	// with the store's settings (auto.create.topics.enable).
 	AutoCreate bool
+	// DefaultPartitions is how many partitions such a topic has (num.partitions). Zero
+	// means 1.
+	DefaultPartitions int32
 
 	// MaxConnections bounds the connections; one more is closed as it comes. Zero
 	// means 1000.
@@ -81,6 +84,7 @@ func (o Options) validate() error {
 	check(o.MaxConnections >= 0, "MaxConnections", o.MaxConnections, ">= 0")
 	check(o.MaxRequestBytes >= 0 && o.MaxRequestBytes <= 1<<30, "MaxRequestBytes", o.MaxRequestBytes, "0 to 1 GiB")
 	check(o.MaxResponseBytes >= 0 && o.MaxResponseBytes <= 1<<30, "MaxResponseBytes", o.MaxResponseBytes, "0 to 1 GiB")
+	check(o.DefaultPartitions >= 0, "DefaultPartitions", o.DefaultPartitions, ">= 0")
 	check(o.MaxPartitions >= 0, "MaxPartitions", o.MaxPartitions, ">= 0")
 	check(o.IdleTimeout >= 0, "IdleTimeout", o.IdleTimeout, ">= 0")
 	check(o.TransferTimeout >= 0, "TransferTimeout", o.TransferTimeout, ">= 0")

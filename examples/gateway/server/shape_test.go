@@ -63,6 +63,13 @@ func fill(req kmsg.Request) {
 	case *kmsg.OffsetFetchRequest:
 		topic := kmsg.OffsetFetchRequestTopic{Topic: "topic", Partitions: []int32{1, 2}}
 		r.Group, r.Topics = "group", []kmsg.OffsetFetchRequestTopic{topic, topic}
+	case *kmsg.CreateTopicsRequest:
+		topic := kmsg.CreateTopicsRequestTopic{Topic: "topic"}
+		topic.ReplicaAssignment = []kmsg.CreateTopicsRequestTopicReplicaAssignment{{Replicas: []int32{1, 2}}, {Replicas: []int32{3}}}
+		topic.Configs = []kmsg.CreateTopicsRequestTopicConfig{{Name: "retention.ms", Value: new("1")}, {Name: "null"}}
+		r.Topics = []kmsg.CreateTopicsRequestTopic{topic, topic}
+	case *kmsg.DeleteTopicsRequest:
+		r.TopicNames = []string{"a", "b"}
 	case *kmsg.ApiVersionsRequest:
 		r.ClientSoftwareName, r.ClientSoftwareVersion = "name", "1.0"
 	}

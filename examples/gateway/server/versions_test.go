@@ -30,6 +30,7 @@ var served = map[kmsg.Key][2]int16{
 	kmsg.Produce: {0, 2}, kmsg.Fetch: {0, 2}, kmsg.ListOffsets: {0, 1}, kmsg.Metadata: {0, 1}, kmsg.ApiVersions: {0, 3},
 	kmsg.FindCoordinator: {0, 0}, kmsg.JoinGroup: {0, 1}, kmsg.SyncGroup: {0, 0}, kmsg.Heartbeat: {0, 0}, kmsg.LeaveGroup: {0, 0},
 	kmsg.OffsetCommit: {2, 2}, kmsg.OffsetFetch: {1, 1},
+	kmsg.CreateTopics: {0, 0}, kmsg.DeleteTopics: {0, 0},
 }
 
 // WIRE: above the maximum the answer is error 35 in the form of version 0, and the
