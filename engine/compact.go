@@ -127,7 +127,7 @@ func (p *Partition) compactAll(ctx context.Context, now codec.Timestamp, o compa
 		done, err := compaction.Pass(ctx, store, store.plan, now, o)
 		r.add(&done)
 		if !o.DryRun {
-			db.compactor.passed(&done)
+			db.compactor.passed(p, &done)
 			reclaiming = store.reclaim(&done) || reclaiming
 		}
 		if err != nil {

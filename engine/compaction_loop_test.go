@@ -145,6 +145,7 @@ func TestDirtiestLogGoesFirst(t *testing.T) {
 			require.NoError(t, s.AlterTopic(name, casesConfig(config)))
 			names = append(names, name)
 		}
+		synctest.Wait() // events are logged in a goroutine of their own
 		logged.Reset()
 		s.sleep(2 * time.Second)
 		status, err := s.Maintenance()
@@ -152,6 +153,7 @@ func TestDirtiestLogGoesFirst(t *testing.T) {
 		require.Equal(t, 4, status.Compaction.Waiting)
 		release()
 		s.sleep(2 * time.Second)
+		synctest.Wait()
 		var order []string
 		for line := range strings.Lines(logged.String()) {
 			if _, after, ok := strings.Cut(line, "msg=compaction partition="); ok {

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -148,15 +149,11 @@ func (c *compactor) serve(ctx context.Context) bool {
 	var r CompactResult
 	worth := func(plan *compaction.Plan) bool { return plan.Eligible }
 	_, err := p.compactAll(ctx, max(at, c.db.now()), compaction.Options{}, &r, worth)
-	if r.Steps > 0 {
-		c.db.opts.Logger.Info("compaction", "partition", p.String(), "passes", r.Passes, "dropped", r.Dropped(),
-			"bytes", r.WireBytesBefore-r.WireBytesAfter, "overtaken", r.Overtaken)
-	}
 	if ctx.Err() != nil || errors.Is(err, ErrClosed) || errors.Is(err, ErrFailed) || errors.Is(err, ErrUnknownTopic) {
 		return true
 	}
 	if err != nil {
-		c.db.opts.Logger.Error("compaction", "partition", p.String(), "err", err)
+		c.db.log(slog.LevelError, "compaction", "partition", p.String(), "err", err)
 	}
 	c.note(p.id(), err)
 	return true
@@ -207,8 +204,12 @@ func (c *compactor) progress(at compaction.Progress) {
 	c.mu.progress = at
 }
 
-// passed counts a pass.
-func (c *compactor) passed(r *compaction.Result) {
+// passed counts and logs a pass.
+func (c *compactor) passed(p *Partition, r *compaction.Result) {
+	if r.Steps > 0 {
+		c.db.log(slog.LevelInfo, "compaction", "partition", p.String(), "dropped", r.Dropped(),
+			"bytes", r.WireBytesBefore-r.WireBytesAfter, "clean", r.CleanPoint, "overtaken", r.Overtaken)
+	}
 	stats := &c.db.stats
 	stats.compactions.Add(1)
 	stats.compactedMsgs.Add(uint64(r.Dropped()))

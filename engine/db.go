@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -36,6 +37,7 @@ type DB struct {
 	commits    sync.Pool // of *commit
 	gate       gate
 	space      space
+	events     events
 	maintainer *maintainer
 	reclaimer  *reclaimer
 	compactor  *compactor
@@ -101,10 +103,11 @@ func Open(dir string, opts Options) (*DB, error) {
 	}
 	db.stats.init()
 	db.space.init(db)
+	db.events.start(opts.Logger)
 	if err := db.open(); err != nil {
+		db.events.stop()
 		return nil, fmt.Errorf("engine: open %s: %w", dir, err)
 	}
-	db.opts.Logger.Info("store opened", "dir", dir, "topics", len(db.Topics()))
 	return db, nil
 }
 
@@ -128,6 +131,7 @@ func (db *DB) open() (err error) {
 	if err := db.recover(); err != nil {
 		return err
 	}
+	db.log(slog.LevelInfo, "store opened", "dir", db.dir, "topics", len(db.Topics()))
 	db.space.start()
 	db.reclaimer = startReclaimer(db)
 	db.compactor = startCompactor(db)
@@ -199,7 +203,7 @@ func (db *DB) fail(cause error) {
 	db.failOnce.Do(func() {
 		db.failure = cause
 		close(db.failed)
-		db.opts.Logger.Error("store failed: no further write is accepted", "err", cause)
+		db.log(slog.LevelError, "store failed: no further write is accepted", "err", cause)
 	})
 }
 
@@ -284,6 +288,7 @@ func (db *DB) Close() error {
 	close(db.closed)
 	db.life.Unlock()
 	defer close(db.closeEnded)
+	defer db.events.stop()
 
 	db.maintainer.stop()
 	db.compactor.stop()
@@ -302,7 +307,7 @@ func (db *DB) Close() error {
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("engine: close %s: %w", db.dir, err)
 	}
-	db.opts.Logger.Info("store closed", "dir", db.dir)
+	db.log(slog.LevelInfo, "store closed", "dir", db.dir)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"log/slog"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -35,7 +36,7 @@ func (db *DB) DeleteTopic(ctx context.Context, name string) error {
 	t.drop()
 	db.catalog.remove(t)
 	if err := db.deleteTopicOffsets(context.WithoutCancel(ctx), batch, t.id); err != nil { // what stays is never seen
-		db.opts.Logger.Error("offsets of a deleted topic stay", "topic", name, "err", err)
+		db.log(slog.LevelError, "offsets of a deleted topic stay", "topic", name, "err", err)
 	}
 	if err := db.commitSync(ctx, batch); err != nil {
 		return fmt.Errorf("engine: delete %s: %w", name, err)

@@ -131,3 +131,6 @@ func (db *DB) CheckSpace(t testing.TB) {
 		t.Fatal(err)
 	}
 }
+
+// MaxEvents is how many events wait for a slow log handler.
+const MaxEvents = maxEvents

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"github.com/cairnlog/cairn/codec"
 	"github.com/cairnlog/cairn/keys"
@@ -118,7 +119,7 @@ func (p *Partition) replay(active *retention.Segment) error {
 			if keyErr != nil {
 				return p.corrupt(-1, keyErr)
 			}
-			p.topic.db.opts.Logger.Error("damaged entry", "partition", p.String(), "offset", offset, "err", err)
+			p.topic.db.log(slog.LevelError, "damaged entry", "partition", p.String(), "offset", offset, "err", err)
 			active.Add(damagedAppended(offset, active.LastAppend, len(it.value)), interval)
 			continue
 		}

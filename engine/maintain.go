@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -49,7 +50,7 @@ func (m *maintainer) sync(ctx context.Context) {
 		if commits := m.db.stats.commits.Load(); commits != synced {
 			synced = commits
 			if err := m.db.syncNow(ctx); err != nil && ctx.Err() == nil {
-				m.db.opts.Logger.Error("sync", "err", err)
+				m.db.log(slog.LevelError, "sync", "err", err)
 			}
 		}
 	}
@@ -79,7 +80,7 @@ func (m *maintainer) run(ctx context.Context) {
 			err = errors.Join(err, dueErr)
 		}
 		if err != nil && ctx.Err() == nil {
-			m.db.opts.Logger.Error("maintenance", "err", err)
+			m.db.log(slog.LevelError, "maintenance", "err", err)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -308,7 +309,7 @@ func (db *DB) maintained(now time.Time, done Maintained, err error) {
 	t.Removed.add(done.Removed)
 	t.Removed.DiskBytes += done.Removed.DiskBytes
 	if done.Removed.Segments > 0 || done.Rolled > 0 || done.Groups > 0 {
-		db.opts.Logger.Info("maintenance", "due", done.Due, "rolled", done.Rolled,
+		db.log(slog.LevelInfo, "maintenance", "due", done.Due, "rolled", done.Rolled,
 			"segments", done.Removed.Segments, "messages", done.Removed.Messages, "bytes", done.Removed.WireBytes, "groups", done.Groups)
 	}
 }

@@ -34,8 +34,11 @@ type Options struct {
 	Durability Durability
 	// Now is the only clock the store reads; nil means time.Now. Tests set it.
 	Now func() time.Time
-	// Logger gets the store's own events and background failures; nil
-	// discards them.
+	// Logger gets the store's events: opened and closed, segments rolled and why,
+	// retention, compaction passes, a full disk, and what fails in the background
+	// or fails the store. Its handler runs in a goroutine of its own and with none of
+	// the store's locks held: it may be slow, and use the store, but not close it.
+	// Close waits for it. Nil discards the events.
 	Logger *slog.Logger
 	// Defaults are the settings a topic has where its own do not say: the
 	// broker level of Kafka's configuration. Zero fields mean Kafka's defaults.
@@ -106,9 +109,6 @@ const (
 func (o Options) withDefaults() Options {
 	if o.Now == nil {
 		o.Now = time.Now
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.FS == nil {
 		o.FS = vfs.Default

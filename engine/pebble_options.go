@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"log/slog"
 	"math/bits"
 	"time"
 
@@ -127,7 +128,7 @@ type pebbleLogger struct{ db *DB }
 func (l *pebbleLogger) Infof(string, ...any) {}
 
 func (l *pebbleLogger) Errorf(format string, args ...any) {
-	l.db.opts.Logger.Error("pebble", "event", fmt.Sprintf(format, args...))
+	l.db.log(slog.LevelError, "pebble", "event", fmt.Sprintf(format, args...))
 }
 
 func (l *pebbleLogger) Fatalf(format string, args ...any) {
@@ -142,15 +143,15 @@ func (db *DB) pebbleEvents() *pebble.EventListener {
 		BackgroundError: func(err error) {
 			db.stats.backgroundErrors.Add(1)
 			db.space.request() // it may be that the disk is full
-			db.opts.Logger.Error("background work failed", "err", err)
+			db.log(slog.LevelError, "background work failed", "err", err)
 		},
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
 			db.stats.corruptions.Add(1)
-			db.opts.Logger.Error("damaged table", "path", info.Path, "err", info.Details)
+			db.log(slog.LevelError, "damaged table", "path", info.Path, "err", info.Details)
 		},
 		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
 			db.stats.stalls.Add(1)
-			db.opts.Logger.Warn("writes stall", "reason", info.Reason)
+			db.log(slog.LevelWarn, "writes stall", "reason", info.Reason)
 		},
 	}
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"context"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -145,6 +146,6 @@ func (r *reclaimer) reclaim(ctx context.Context, removed keys.Range) {
 		db.stats.reclaims.Add(1)
 	}
 	if err != nil && ctx.Err() == nil {
-		db.opts.Logger.Error("reclaim space", "err", err)
+		db.log(slog.LevelError, "reclaim space", "err", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -118,7 +119,7 @@ func (db *DB) openWater() error {
 	}
 	_, found, err := readWatermark(fs, dir)
 	if damage, ok := errors.AsType[*WatermarkError](err); ok && db.opts.AllowDataLoss {
-		db.opts.Logger.Error("opened without a watermark", "err", damage)
+		db.log(slog.LevelError, "opened without a watermark", "err", damage)
 		err = createWatermark(fs, dir)
 	} else if err == nil && desc.Exists && !found && !db.opts.AllowDataLoss {
 		return &CorruptionError{Offset: -1, Err: errors.New("a Pebble store without " + watermarkName + ": not a Cairn store, or a copy that left it out")}
@@ -143,7 +144,7 @@ func (db *DB) checkWatermark() error {
 		if !db.opts.AllowDataLoss {
 			return loss
 		}
-		db.opts.Logger.Error("opened with data loss", "err", loss)
+		db.log(slog.LevelError, "opened with data loss", "err", loss)
 		db.forgive = true
 	}
 	db.marked = mark{max(m.Seq, water.Seq), max(m.Acked, water.Acked)}

@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"context"
+	"log/slog"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -147,9 +148,14 @@ func (p *Partition) retainedLocked(d retention.Decision) Retained {
 // and, but for the removals it returns, in the batch. p.mu is held.
 func (p *Partition) retainInto(batch *pebble.Batch, now codec.Timestamp) (Retained, []removal, error) {
 	d := p.expireLocked(now)
-	rolled := d.RollFirst || p.rollIdleLocked(now) != retention.NoRoll
+	idle := p.rollIdleLocked(now)
+	rolled := d.RollFirst || idle != retention.NoRoll
 	if rolled {
-		if err := p.rollLocked(batch, p.mu.end); err != nil {
+		reason := "retention" // everything in it has expired
+		if !d.RollFirst {
+			reason = idle.String()
+		}
+		if err := p.rollLocked(batch, p.mu.end, reason); err != nil {
 			return Retained{}, nil, err
 		}
 		if err := p.setSegment(batch, p.activeLocked()); err != nil {
@@ -172,6 +178,8 @@ func (p *Partition) retainInto(batch *pebble.Batch, now codec.Timestamp) (Retain
 	stats.retainedSegments.Add(uint64(r.Segments))
 	stats.retainedMessages.Add(uint64(r.Messages))
 	stats.retainedBytes.Add(uint64(r.WireBytes))
+	p.topic.db.log(slog.LevelInfo, "retention", "partition", p.String(), "segments", r.Segments, "by_time", r.ByTime,
+		"by_size", r.BySize, "by_log_start", r.ByLogStart, "messages", r.Messages, "bytes", r.WireBytes, "start", r.Start)
 	return r, []removal{removed}, nil
 }
 

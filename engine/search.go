@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"log/slog"
 
 	"github.com/cairnlog/cairn/codec"
 	"github.com/cairnlog/cairn/keys"
@@ -153,7 +154,7 @@ func (p *Partition) timestampRow(it *iterator, m move, key []byte) (retention.In
 	}
 	row, err := codec.ParseTimestampRow(it.key, it.value)
 	if err != nil {
-		p.topic.db.opts.Logger.Error("damaged time index", "partition", p.String(), "err", err)
+		p.topic.db.log(slog.LevelError, "damaged time index", "partition", p.String(), "err", err)
 		return retention.IndexRow{}, false, nil
 	}
 	return row, true, nil

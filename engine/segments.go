@@ -59,7 +59,7 @@ func (p *Partition) rollNowLocked() (*commit, error) {
 		return nil, nil
 	}
 	batch := p.topic.db.pdb.NewBatch()
-	err := p.rollLocked(batch, p.mu.end)
+	err := p.rollLocked(batch, p.mu.end, "request")
 	if err == nil {
 		err = p.setSegment(batch, p.activeLocked())
 	}

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -191,7 +192,7 @@ func (s *space) settle(usage vfs.DiskUsage, err error) {
 		s.left.Store(unbounded)
 		return
 	case err != nil:
-		s.db.opts.Logger.Warn("free space is not known", "err", err)
+		s.db.log(slog.LevelWarn, "free space is not known", "err", err)
 		if s.reserve > 0 {
 			s.left.Store(max(spaceStep, s.reserve/spaceFactor/2))
 		}
@@ -211,9 +212,9 @@ func (s *space) settle(usage vfs.DiskUsage, err error) {
 	s.full.Store(full)
 	switch {
 	case full && !was:
-		s.db.opts.Logger.Error("disk full: appends are refused", "free", free, "reserve", s.reserve)
+		s.db.log(slog.LevelError, "disk full: appends are refused", "free", free, "reserve", s.reserve)
 	case was && !full:
-		s.db.opts.Logger.Info("disk has space again: appends resume", "free", free, "reserve", s.reserve)
+		s.db.log(slog.LevelInfo, "disk has space again: appends resume", "free", free, "reserve", s.reserve)
 	}
 }
 

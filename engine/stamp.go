@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"log/slog"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -18,7 +19,7 @@ import (
 
 // stamped is a set whose offsets, timestamps and place are decided.
 type stamped struct {
-	roll    bool // a new segment begins at the set's first offset
+	roll    retention.Reason // if any, a new segment begins at the set's first offset
 	base    int64
 	entries []preparedEntry // sealed, absolute offsets
 	clock   codec.Timestamp
@@ -39,7 +40,7 @@ func (p *Partition) stampLocked(now codec.Timestamp, preps ...*prepared) (stampe
 	active := p.activeLocked()
 	s := preps[len(preps)-1].settings
 	reason := retention.RollBefore(*active, whole, s.rollPolicy(p.Topic(), p.Number(), active.Base), now)
-	st := stamped{roll: reason != retention.NoRoll, base: p.mu.end, clock: now}
+	st := stamped{roll: reason, base: p.mu.end, clock: now}
 	base := p.mu.end
 	for _, prep := range preps {
 		for i := range prep.entries {
@@ -130,8 +131,8 @@ func (e *preparedEntry) seal(base int64, prep *prepared, now codec.Timestamp) {
 // applyLocked adds a stamped set to the partition's state and to the batch,
 // which already holds the entries, the rows they bring with them.
 func (p *Partition) applyLocked(batch *pebble.Batch, st stamped) error {
-	if st.roll {
-		if err := p.rollLocked(batch, st.base); err != nil {
+	if st.roll != retention.NoRoll {
+		if err := p.rollLocked(batch, st.base, st.roll.String()); err != nil {
 			return err
 		}
 	}
@@ -180,8 +181,8 @@ func (e *preparedEntry) appended(clock codec.Timestamp) retention.Appended {
 }
 
 // rollLocked seals the active segment with its closing index row and begins a
-// new one at base (SPEC 7.1.4). An empty active segment stays.
-func (p *Partition) rollLocked(batch *pebble.Batch, base int64) error {
+// new one at base (SPEC 7.1.4), for a reason that is logged. An empty active segment stays.
+func (p *Partition) rollLocked(batch *pebble.Batch, base int64, reason string) error {
 	active := p.activeLocked()
 	if active.Entries == 0 {
 		return nil
@@ -197,6 +198,7 @@ func (p *Partition) rollLocked(batch *pebble.Batch, base int64) error {
 	}
 	p.mu.segments = append(p.mu.segments, retention.NewSegment(base))
 	p.topic.db.stats.rolls.Add(1)
+	p.topic.db.log(slog.LevelInfo, "roll", "partition", p.String(), "base", base, "reason", reason)
 	return nil
 }
 
