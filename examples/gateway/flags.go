@@ -28,6 +28,7 @@ func parseFlags(args []string) (options, error) {
 	f.StringVar(&o.listen, "listen", "127.0.0.1:9092", "address to listen on; there is no authentication, so mind who can reach it")
 	f.StringVar(&o.server.Advertise, "advertise", "", "host:port that clients are told to use (default: the address they connected to)")
 	f.BoolVar(&o.server.AutoCreate, "auto-create", false, "create a topic when a client asks for one that does not exist")
+	f.BoolVar(&o.server.RewriteTimestamps, "rewrite-timestamps", false, "give messages inside compressed ones the time of append on Fetch, for clients that do not look outside")
 	f.IntVar(&o.server.MaxConnections, "max-connections", 1000, "connections at a time")
 	f.IntVar(&o.server.MaxRequestBytes, "max-request-bytes", 16<<20, "bytes of a Produce request")
 	f.IntVar(&o.server.MaxResponseBytes, "max-response-bytes", 16<<20, "bytes of messages in a Fetch response")

@@ -56,9 +56,25 @@ func (c *conn) fetch(req *kmsg.FetchRequest) (kmsg.Response, error) {
 		f.wait(min(millis(req.MaxWaitMillis), c.server.opts.IdleTimeout))
 	}
 	for i := range f.parts {
-		c.held = append(c.held, f.parts[i].answer.RecordBatches)
+		f.finish(&f.parts[i])
 	}
 	return resp, nil
+}
+
+// finish makes a partition's answer ready to be sent.
+func (f *fetch) finish(part *fetchPart) {
+	answer := part.answer
+	f.c.held = append(f.c.held, answer.RecordBatches)
+	if !f.c.server.opts.RewriteTimestamps {
+		return
+	}
+	set, err := rewrite(answer.RecordBatches)
+	if err != nil {
+		answer.RecordBatches = []byte{}
+		answer.ErrorCode = f.c.code("rewrite timestamps", part.topic, part.asked.Partition, err)
+		return
+	}
+	answer.RecordBatches = set
 }
 
 func (f *fetch) add(topic string, asked *kmsg.FetchRequestTopicPartition, answer *kmsg.FetchResponseTopicPartition) {

@@ -23,6 +23,13 @@ type Options struct {
 	// means 1.
 	DefaultPartitions int32
 
+	// RewriteTimestamps makes Fetch write the time of append into the messages inside
+	// compressed ones, where that is the topic's kind of timestamp. By the protocol the
+	// frame around them says it for all, and kafka-python, librdkafka and Java read it
+	// there; sarama, franz-go, kafka-go and kafkajs do not. It decompresses and compresses
+	// on every such Fetch, in memory of up to 100 MiB for a message.
+	RewriteTimestamps bool
+
 	// MaxConnections bounds the connections; one more is closed as it comes. Zero
 	// means 1000.
 	MaxConnections int
