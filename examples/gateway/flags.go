@@ -15,10 +15,12 @@ import (
 type options struct {
 	dir    string
 	listen string
-	grace  time.Duration
-	level  slog.Level
-	store  engine.Options
-	server server.Options
+	// metrics is where the metrics are served, empty for nowhere.
+	metrics string
+	grace   time.Duration
+	level   slog.Level
+	store   engine.Options
+	server  server.Options
 }
 
 func parseFlags(args []string) (options, error) {
@@ -26,6 +28,7 @@ func parseFlags(args []string) (options, error) {
 	f := flag.NewFlagSet("gateway", flag.ContinueOnError)
 	f.StringVar(&o.dir, "dir", "cairn-gateway-data", "directory of the store")
 	f.StringVar(&o.listen, "listen", "127.0.0.1:9092", "address to listen on; there is no authentication, so mind who can reach it")
+	f.StringVar(&o.metrics, "metrics", "", "address to serve Prometheus metrics on, under /metrics (default: none)")
 	f.StringVar(&o.server.Advertise, "advertise", "", "host:port that clients are told to use (default: the address they connected to)")
 	f.BoolVar(&o.server.AutoCreate, "auto-create", false, "create a topic when a client asks for one that does not exist")
 	f.BoolVar(&o.server.RewriteTimestamps, "rewrite-timestamps", false, "give messages inside compressed ones the time of append on Fetch, for clients that do not look outside")

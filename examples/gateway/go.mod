@@ -5,6 +5,8 @@ go 1.26.0
 require (
 	github.com/IBM/sarama v1.61.1
 	github.com/cairnlog/cairn v0.0.0
+	github.com/cairnlog/cairn/cairnprom v0.0.0
+	github.com/prometheus/client_golang v1.16.0
 	github.com/stretchr/testify v1.12.1
 	github.com/twmb/franz-go v1.22.3
 	github.com/twmb/franz-go/pkg/kmsg v1.15.1
@@ -42,7 +44,6 @@ require (
 	github.com/minio/minlz v1.0.1-0.20250507153514-87eb42fe8882 // indirect
 	github.com/pierrec/lz4/v4 v4.1.33 // indirect
 	github.com/pkg/errors v0.9.1 // indirect
-	github.com/prometheus/client_golang v1.16.0 // indirect
 	github.com/prometheus/client_model v0.3.0 // indirect
 	github.com/prometheus/common v0.42.0 // indirect
 	github.com/prometheus/procfs v0.10.1 // indirect
@@ -60,4 +61,7 @@ require (
 	google.golang.org/protobuf v1.33.0 // indirect
 )
 
-replace github.com/cairnlog/cairn => ../..
+replace (
+	github.com/cairnlog/cairn => ../..
+	github.com/cairnlog/cairn/cairnprom => ../../cairnprom
+)

@@ -53,6 +53,11 @@ func run(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
+	stopMetrics, err := serveMetrics(o.metrics, db, srv, log)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	defer stopMetrics()
 	log.Info("listening", "address", l.Addr().String(), "dir", o.dir)
 	return serve(ctx, srv, l, o.grace, log)
 }

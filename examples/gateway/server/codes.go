@@ -29,6 +29,7 @@ func (c *conn) code(op, topic string, partition int32, err error) int16 {
 	case codec.CodeOffsetOutOfRange, codec.CodeUnknownPartition:
 		level = slog.LevelDebug // part of how clients find their way
 	}
+	c.server.stats.refusals.Add(1)
 	c.log.Log(c.context(), level, "refused", "op", op, "topic", topic, "partition", partition, "code", int(code), "err", err)
 	return int16(code)
 }

@@ -67,6 +67,9 @@ func (c *conn) next() error {
 		return err
 	}
 	defer putBuffer(frame)
+	stats := &c.server.stats
+	stats.requests.Add(1)
+	stats.requestBytes.Add(uint64(4 + len(frame)))
 	r, err := c.server.decode(frame)
 	if err != nil {
 		return err
@@ -82,6 +85,7 @@ func (c *conn) next() error {
 		return nil // acks=0: there is none
 	}
 	out = appendResponse(out, r.correlation, resp)
+	stats.responseBytes.Add(uint64(len(out)))
 	return c.write(out)
 }
 

@@ -126,6 +126,8 @@ func TestConnectionsBeyondTheLimitAreClosed(t *testing.T) {
 		require.Error(t, err)
 		require.NoError(t, nc.Close())
 	}
+	require.Equal(t, uint64(2000), g.server.Stats().Refused)
+	require.Equal(t, 5, g.server.Stats().Connections)
 	for _, c := range in {
 		require.Zero(t, ask[*kmsg.ApiVersionsResponse](c, 0, kmsg.NewPtrApiVersionsRequest()).ErrorCode)
 	}

@@ -29,7 +29,8 @@ type Server struct {
 	stopping context.Context
 	stop     context.CancelFunc
 
-	mu struct {
+	stats counters
+	mu    struct {
 		sync.Mutex
 		listeners map[net.Listener]struct{}
 		conns     map[*conn]struct{}
@@ -122,6 +123,7 @@ func (s *Server) start(nc net.Conn) {
 		_ = nc.Close() // error ignored: never used
 		return
 	}
+	s.stats.accepted.Add(1)
 	go func() {
 		defer s.done.Done()
 		c.serve()
@@ -134,6 +136,7 @@ func (s *Server) start(nc net.Conn) {
 // refuseLocked logs connections beyond the limit, at most one line a second.
 func (s *Server) refuseLocked(nc net.Conn) {
 	s.mu.refused++
+	s.stats.refused.Add(1)
 	if now := time.Now(); now.Sub(s.mu.logged) >= time.Second {
 		s.log.Warn("too many connections", "limit", s.opts.MaxConnections, "refused", s.mu.refused, "remote", nc.RemoteAddr().String())
 		s.mu.refused, s.mu.logged = 0, now
