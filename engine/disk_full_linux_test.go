@@ -73,3 +73,25 @@ func TestSmallDiskFillsAndRecovers(t *testing.T) {
 	require.Len(t, readAll(t, p, acknowledged-1), 1)
 	require.Zero(t, s.Metrics().BackgroundErrors)
 }
+
+// What others put on the disk counts too: appends stop within about a second, and
+// resume when it is gone.
+func TestDiskFilledByOthers(t *testing.T) {
+	disk := smallDisk(t, "size=96m")
+	s := newStoreWith(t, engine.Options{FS: vfs.NewMem()}) // its options are small
+	require.NoError(t, s.Close())
+	s.dir, s.opts.FS, s.opts.DiskReserve = disk+"/store", vfs.Default, 32<<20
+	s.open()
+	p := s.log(engine.TopicConfig{})
+	lead(t, p, t0)
+	other := disk + "/other"
+	require.NoError(t, os.WriteFile(other, make([]byte, s.Metrics().DiskFree-16<<20), 0o600))
+	full := func() bool { return s.Metrics().DiskFull }
+	require.Eventually(t, full, 30*time.Second, 20*time.Millisecond)
+	_, err := p.Append(t.Context(), at(t0))
+	require.ErrorIs(t, err, engine.ErrDiskFull)
+	require.Len(t, readAll(t, p, 0), 1)
+	require.NoError(t, os.Remove(other))
+	require.Eventually(t, func() bool { return !full() }, 30*time.Second, 20*time.Millisecond)
+	require.EqualValues(t, 1, lead(t, p, t0))
+}
