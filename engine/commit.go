@@ -27,6 +27,9 @@ type commit struct {
 	batch *pebble.Batch
 	bytes int64 // admitted by the gate, given back when done
 	sync  bool  // done waits for stable storage
+	// run, if not nil, is called between the commits before and after, instead of a
+	// batch.
+	run func()
 	// internal: carries nothing a caller was promised, so the mark ignores it.
 	internal bool
 	// ends become visible to readers when the commit is done.
@@ -100,6 +103,9 @@ func startCommitter(db *DB) *committer {
 // enqueue hands over a commit, or returns ErrClosed if it comes too late. Callers
 // that need an order among commits hold the lock that gives it.
 func (c *committer) enqueue(cm *commit) error {
+	if c == nil {
+		return ErrReadOnly
+	}
 	c.mu.Lock()
 	if c.mu.stopping {
 		c.mu.Unlock()
@@ -194,6 +200,12 @@ func (c *committer) apply(group []*commit) error {
 		}
 	}
 	for len(group) > 0 {
+		if run := group[0].run; run != nil {
+			run()
+			group = group[1:]
+			syncAt--
+			continue
+		}
 		n := mergeable(group)
 		if syncAt >= 0 && syncAt < n {
 			n = syncAt + 1
@@ -211,6 +223,9 @@ func (c *committer) apply(group []*commit) error {
 func mergeable(group []*commit) int {
 	total := 0
 	for i, cm := range group {
+		if cm.run != nil {
+			return i // never the first
+		}
 		size := cm.batch.Len()
 		total += size
 		if size > mergeBytes || total > mergedBytes {

@@ -29,6 +29,7 @@ type DB struct {
 	opts  Options
 	dir   string
 	lock  *pebble.Lock
+	held  func() // gives the directory back within this process; nil before it is taken
 	fence *fencefs.FS
 	pdb   *pebble.DB
 	water *watermarkFile
@@ -46,6 +47,7 @@ type DB struct {
 	groups     groups
 
 	transactional transactional
+	checkpointing chan struct{} // holds a token while a checkpoint is made
 
 	// activePartitions counts the partitions appended to since Open; it decides
 	// where tables are cut.
@@ -99,7 +101,8 @@ func Open(dir string, opts Options) (*DB, error) {
 		failed: make(chan struct{}),
 		closed: make(chan struct{}),
 
-		closeEnded: make(chan struct{}),
+		closeEnded:    make(chan struct{}),
+		checkpointing: make(chan struct{}, 1),
 	}
 	db.stats.init()
 	db.space.init(db)
@@ -113,6 +116,9 @@ func Open(dir string, opts Options) (*DB, error) {
 
 func (db *DB) open() (err error) {
 	if err := db.lockDir(); err != nil {
+		if db.held != nil {
+			db.held()
+		}
 		return err
 	}
 	defer func() {
@@ -120,6 +126,11 @@ func (db *DB) open() (err error) {
 			err = errors.Join(err, db.abandonOpen())
 		}
 	}()
+	if !db.opts.ReadOnly { // a crash may have left one
+		if err := ignoreMissing(db.opts.FS.RemoveAll(db.opts.FS.PathJoin(db.dir, checkpointStage))); err != nil {
+			return err
+		}
+	}
 	if err := db.openWater(); err != nil {
 		return err
 	}
@@ -127,11 +138,16 @@ func (db *DB) open() (err error) {
 		return err
 	}
 	db.gate.init(db.opts.MaxQueuedBytes, db.failed, db.closed)
-	db.committer = startCommitter(db)
+	if !db.opts.ReadOnly {
+		db.committer = startCommitter(db)
+	}
 	if err := db.recover(); err != nil {
 		return err
 	}
-	db.log(slog.LevelInfo, "store opened", "dir", db.dir, "topics", len(db.Topics()))
+	db.log(slog.LevelInfo, "store opened", "dir", db.dir, "topics", len(db.Topics()), "read only", db.opts.ReadOnly)
+	if db.opts.ReadOnly { // nothing to maintain
+		return nil
+	}
 	db.space.start()
 	db.reclaimer = startReclaimer(db)
 	db.compactor = startCompactor(db)
@@ -240,6 +256,8 @@ func (db *DB) writable() error {
 	switch {
 	case db.isClosed():
 		return ErrClosed
+	case db.opts.ReadOnly:
+		return ErrReadOnly
 	case db.hasFailed():
 		return db.failedErr()
 	}
@@ -290,15 +308,14 @@ func (db *DB) Close() error {
 	defer close(db.closeEnded)
 	defer db.events.stop()
 
-	db.maintainer.stop()
-	db.compactor.stop()
-	db.space.stop()
-	var errs []error
-	if !db.hasFailed() {
-		errs = append(errs, db.writeClosing())
+	select { // a checkpoint under way notices, and cleans up
+	case db.checkpointing <- struct{}{}:
+	case <-db.failed:
 	}
-	db.committer.stop()
-	db.reclaimer.stop()
+	var errs []error
+	if !db.opts.ReadOnly {
+		errs = append(errs, db.stopWriting())
+	}
 	db.iters.closeAll()
 	if !db.hasFailed() {
 		errs = append(errs, db.unlessFailed(db.flushAndClose))
@@ -309,6 +326,19 @@ func (db *DB) Close() error {
 	}
 	db.log(slog.LevelInfo, "store closed", "dir", db.dir)
 	return nil
+}
+
+// stopWriting ends all work in the background and writes what it leaves.
+func (db *DB) stopWriting() (err error) {
+	db.maintainer.stop()
+	db.compactor.stop()
+	db.space.stop()
+	if !db.hasFailed() {
+		err = db.writeClosing()
+	}
+	db.committer.stop()
+	db.reclaimer.stop()
+	return err
 }
 
 // closeTimeout bounds how long Close waits for a disk that takes no writes. What
@@ -335,6 +365,9 @@ func (db *DB) writeClosing() error {
 func (db *DB) flushAndClose() error {
 	db.observing.Lock()
 	defer db.observing.Unlock()
+	if db.opts.ReadOnly {
+		return db.pdb.Close()
+	}
 	flushed, err := db.pdb.AsyncFlush()
 	if err == nil {
 		select {

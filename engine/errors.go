@@ -28,6 +28,9 @@ var (
 	ErrLocked = errors.New("store is open elsewhere")
 	// ErrNewerFormat says that a newer version of Cairn wrote the store.
 	ErrNewerFormat = errors.New("store has a newer format")
+	// ErrReadOnly is returned by every write to a store that was opened with
+	// Options.ReadOnly.
+	ErrReadOnly = errors.New("store is open for reading only")
 	// ErrNotExist says that there is no store and Options.MustExist is set.
 	ErrNotExist = errors.New("no store in this directory")
 )

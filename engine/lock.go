@@ -19,6 +19,9 @@ import (
 
 // lockDir makes the directory if it may and takes its lock.
 func (db *DB) lockDir() error {
+	if db.opts.ReadOnly {
+		return db.lockReadOnly()
+	}
 	raw := db.opts.FS
 	if db.opts.MustExist {
 		desc, err := pebble.Peek(db.dir, raw)
@@ -30,24 +33,38 @@ func (db *DB) lockDir() error {
 	} else if err := makeDir(raw, db.dir); err != nil {
 		return err
 	}
-	if raw == vfs.Default { // the lock is by name: one directory must have one
-		dir, err := filepath.EvalSymlinks(db.dir)
-		if err == nil {
-			dir, err = filepath.Abs(dir)
-		}
-		if err != nil {
-			return err
-		}
-		db.dir = dir
+	if err := db.resolveDir(); err != nil {
+		return err
 	}
 	db.fence = fencefs.New(raw, db.fail)
 	db.fence.Dir = db.dir
+	held, err := directories.takeExclusive(raw, db.dir)
+	if err != nil {
+		return err
+	}
+	db.held = held
 	lock, err := pebble.LockDirectory(db.dir, db.fence)
 	if err != nil && lockIsHeld(err) {
 		return fmt.Errorf("%w: %w", ErrLocked, err)
 	}
 	db.lock = lock
 	return err
+}
+
+// resolveDir gives the directory its one name: the lock is by name.
+func (db *DB) resolveDir() error {
+	if db.opts.FS != vfs.Default {
+		return nil
+	}
+	dir, err := filepath.EvalSymlinks(db.dir)
+	if err == nil {
+		dir, err = filepath.Abs(dir)
+	}
+	if err != nil {
+		return err
+	}
+	db.dir = dir
+	return nil
 }
 
 // makeDir makes a directory and what is missing above it, and syncs each parent:
@@ -97,6 +114,12 @@ const detachTimeout = 10 * time.Second
 // releaseLock gives the directory back. A failed store's Pebble instance is
 // abandoned, so its files are closed and its share of the lock is taken from it.
 func (db *DB) releaseLock() error {
+	if db.held != nil {
+		defer db.held()
+	}
+	if db.lock == nil {
+		return nil
+	}
 	err := db.lock.Close()
 	if !db.hasFailed() {
 		return err

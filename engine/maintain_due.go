@@ -266,6 +266,9 @@ func (db *DB) Maintenance() (MaintenanceStatus, error) {
 		s.Err = errors.Join(s.Err, err)
 	}
 	db.status.Unlock()
+	if db.opts.ReadOnly {
+		return s, nil
+	}
 	s.Compaction = db.compactor.status()
 	s.Err = errors.Join(s.Err, db.compactor.errors())
 	alarms, err := db.rung(codec.Timestamp(1<<62), nil)

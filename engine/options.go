@@ -72,6 +72,13 @@ type Options struct {
 	// never.
 	GroupExpiry time.Duration
 
+	// ReadOnly opens a store that nobody has open for writing, and writes not a byte
+	// to its directory: every write to the store returns ErrReadOnly, nothing is
+	// maintained. Several may do so at a time. What a crash left in the log is read
+	// into memory. A store that is open for writing, here or in another process, is
+	// refused with ErrLocked: make a checkpoint there and open that. A store of
+	// which acknowledged data is missing is refused as ever.
+	ReadOnly bool
 	// MustExist makes Open fail with ErrNotExist instead of creating a store.
 	MustExist bool
 	// AllowDataLoss opens a store of which acknowledged data is missing: Open
@@ -107,6 +114,9 @@ const (
 )
 
 func (o Options) withDefaults() Options {
+	if o.ReadOnly { // nothing is queued
+		o.Durability = SyncAlways
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -48,6 +48,7 @@ func (db *DB) pebbleOptions(fs *fencefs.FS, lock *pebble.Lock) *pebble.Options {
 	o := &pebble.Options{
 		FS:                          toldFS{fs, &db.space},
 		Lock:                        lock,
+		ReadOnly:                    db.opts.ReadOnly,
 		FormatMajorVersion:          pebbleFormat,
 		Comparer:                    pebble.DefaultComparer,
 		Logger:                      &pebbleLogger{db},

@@ -47,6 +47,9 @@ func (db *DB) recover() error {
 		return err
 	}
 	if !found {
+		if db.opts.ReadOnly {
+			return ErrNotExist
+		}
 		if err := db.create(); err != nil {
 			return err
 		}
@@ -57,6 +60,9 @@ func (db *DB) recover() error {
 	}
 	if err := db.loadCatalog(nextTopic); err != nil {
 		return err
+	}
+	if db.opts.ReadOnly {
+		return nil
 	}
 	if db.forgive { // what is lost was accepted: the next Open need not ask again
 		if err := db.writeMark(context.Background()); err != nil {
@@ -117,15 +123,21 @@ func (db *DB) openWater() error {
 	if err != nil {
 		return err
 	}
-	_, found, err := readWatermark(fs, dir)
+	m, found, err := readWatermark(fs, dir)
 	if damage, ok := errors.AsType[*WatermarkError](err); ok && db.opts.AllowDataLoss {
 		db.log(slog.LevelError, "opened without a watermark", "err", damage)
-		err = createWatermark(fs, dir)
+		if err = nil; !db.opts.ReadOnly {
+			err = createWatermark(fs, dir)
+		}
 	} else if err == nil && desc.Exists && !found && !db.opts.AllowDataLoss {
 		return &CorruptionError{Offset: -1, Err: errors.New("a Pebble store without " + watermarkName + ": not a Cairn store, or a copy that left it out")}
 	}
 	if err != nil {
 		return err
+	}
+	if db.opts.ReadOnly {
+		db.watermark = m
+		return nil
 	}
 	db.water, db.watermark, err = openWatermark(fs, dir)
 	return err

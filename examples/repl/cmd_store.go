@@ -18,6 +18,7 @@ log.segment.bytes. A temporary store is removed when it is closed.`,
 			{name: "temp", doc: "a fresh store in a temporary directory"},
 			{name: "durability", value: "MODE", doc: durabilityDoc, values: oneOf("always", "never", "100ms")},
 			{name: "small", doc: "use little memory"},
+			{name: "read-only", doc: "read a store that nobody has open, and write nothing to it"},
 			{name: "must-exist", doc: "fail instead of creating a store"},
 			{name: "allow-data-loss", doc: "open a store that lost acknowledged data"},
 		},
@@ -41,7 +42,7 @@ func runOpen(_ context.Context, s *session, a *arguments) error {
 	switch {
 	case a.has("temp") == (len(a.words) == 1):
 		return usagef("give a directory or --temp")
-	case a.has("temp") && a.has("must-exist"):
+	case a.has("temp") && (a.has("must-exist") || a.has("read-only")):
 		return usagef("a temporary store is always a new one")
 	}
 	opts, err := s.openOptions(a)
@@ -68,6 +69,7 @@ func runOpen(_ context.Context, s *session, a *arguments) error {
 func (s *session) openOptions(a *arguments) (opts engine.Options, err error) {
 	opts = s.opts
 	opts.MustExist, opts.AllowDataLoss = a.has("must-exist"), a.has("allow-data-loss")
+	opts.ReadOnly = a.has("read-only")
 	if opts.Defaults, err = engine.ParseBrokerConfig(a.settings); err != nil {
 		return opts, err
 	}

@@ -80,6 +80,7 @@ begin-epoch 1 --json
 headers --json
 controls --json
 transactions --json
+checkpoint $TMP/copy --json
 `
 
 func TestJSONOutputParsesForEveryCommandWithData(t *testing.T) {
