@@ -38,6 +38,7 @@ func parseFlags(args []string) (options, error) {
 	f.IntVar(&o.server.MaxPartitions, "max-partitions", 10_000, "partitions of all topics together")
 	f.DurationVar(&o.server.IdleTimeout, "idle-timeout", 10*time.Minute, "silence after which a connection is closed")
 	f.DurationVar(&o.server.TransferTimeout, "transfer-timeout", 30*time.Second, "time for one request to come in or one response to go out")
+	f.DurationVar(&o.store.Defaults.Retention.MaxAge, "retention", 0, "keep messages this long by their own timestamps, where the topic does not say; negative is for ever (default: seven days)")
 	f.DurationVar(&o.store.GroupExpiry, "group-expiry", 0, "forget the offsets of groups that have committed nothing for so long (default: never)")
 	f.DurationVar(&o.grace, "grace", 10*time.Second, "time for requests under way at shutdown")
 	f.TextVar(&o.level, "log", slog.LevelInfo, "log level: DEBUG, INFO, WARN or ERROR")

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -44,7 +45,7 @@ func (c *conn) serve() {
 	err := c.loop()
 	_ = c.nc.Close() // error ignored: all that was to be written has been
 	switch {
-	case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), c.server.stopping.Err() != nil && errors.Is(err, os.ErrDeadlineExceeded):
+	case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET), c.server.stopping.Err() != nil && errors.Is(err, os.ErrDeadlineExceeded):
 		c.log.Debug("disconnected")
 	default:
 		c.log.Warn("connection closed", "err", err)

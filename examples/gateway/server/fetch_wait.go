@@ -34,10 +34,20 @@ func (f *fetch) wait(d time.Duration) {
 	for !f.enough() {
 		ready, err := w.Wait(ctx)
 		if err != nil {
-			return // the time is over, or the store is closed: what there is is right
+			f.readRest() // the time is over: what came with its end belongs to the answer
+			return
 		}
 		for _, r := range ready {
 			f.wake(parts[r.Watch], r)
+		}
+	}
+}
+
+// readRest reads what may be there of partitions that are not full.
+func (f *fetch) readRest() {
+	for i := range f.parts {
+		if part := &f.parts[i]; !part.full {
+			f.read(part)
 		}
 	}
 }

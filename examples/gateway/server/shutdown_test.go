@@ -63,7 +63,8 @@ func TestShutdownEndsWaits(t *testing.T) {
 	ask[*kmsg.ApiVersionsResponse](idle, 0, kmsg.NewPtrApiVersionsRequest())
 	req := fetchRequest(1000, patience, from{"t", 0, 0, 1000})
 	waiting.send(2, req)
-	waiting.produceElsewhere(g)
+	g.dial(t).produceTo(2, 1, "t", 0, set("a"))
+	require.Eventually(t, func() bool { return g.server.Stats().Requests == 3 }, patience, time.Millisecond)
 	began := time.Now()
 	g.stop()
 	require.Less(t, time.Since(began), patience/2)
@@ -74,12 +75,6 @@ func TestShutdownEndsWaits(t *testing.T) {
 	waiting.requireClosed()
 	_, err = net.Dial("tcp", g.address)
 	require.Error(t, err)
-}
-
-// produceElsewhere appends a message, after which the fetch of c must be under way or
-// finds it.
-func (c *client) produceElsewhere(g *gateway) {
-	g.dial(c.t).produceTo(2, 1, "t", 0, set("a"))
 }
 
 // One that does not take its answer is cut off when the time is over.
