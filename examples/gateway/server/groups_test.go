@@ -232,7 +232,7 @@ type saramaReader struct{ got chan *sarama.ConsumerMessage }
 func (saramaReader) Setup(sarama.ConsumerGroupSession) error   { return nil }
 func (saramaReader) Cleanup(sarama.ConsumerGroupSession) error { return nil }
 func (r saramaReader) ConsumeClaim(s sarama.ConsumerGroupSession, claim sarama.ConsumerGroupClaim) error {
-	for m := range claim.Messages() {
+	for m := range claim.Messages() { // error ignored: it is a channel
 		s.MarkMessage(m, "")
 		select {
 		case r.got <- m:
