@@ -349,3 +349,11 @@ func TestCompactionStopsWhenTheDiskIsFull(t *testing.T) {
 	_, err = p.Compact(t.Context(), engine.CompactOptions{})
 	require.NoError(t, err)
 }
+
+// An append that finds out between its question and the answer that the file system
+// does not tell what is free goes on.
+func TestAppendsDoNotWaitForAFileSystemThatDoesNotTell(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	require.NoError(t, engine.AskBlindSpace(ctx))
+}

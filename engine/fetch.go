@@ -120,7 +120,10 @@ func (p *Partition) collect(ctx context.Context, dst []byte, from int64, bounds 
 	if o.Format == FormatV0 {
 		opts.Magic = 0
 	}
-	hiding := p.hiding(o.Isolation)
+	var hidden *hiding
+	if o.Isolation == ReadCommitted {
+		hidden = &hiding{aborted: &aborted{p: p}}
+	}
 	set, nextOffset = dst, from
 	for scan.from < end {
 		if err := ctx.Err(); err != nil {
@@ -138,12 +141,12 @@ func (p *Partition) collect(ctx context.Context, dst []byte, from int64, bounds 
 			continue
 		}
 		opts.Limit = o.MaxBytes - (len(set) - len(dst))
-		opts.Hide = hiding.of(&scan.entry)
+		opts.Hide = hidden.of(&scan.entry)
 		before := len(set)
 		var more bool
 		set, more, err = appendEntry(set, &scan.entry, opts, o.Format)
-		if hiding.err != nil {
-			return set[:before], nextOffset, hiding.err
+		if hidden != nil && hidden.err != nil {
+			return set[:before], nextOffset, hidden.err
 		}
 		if err != nil {
 			return set, nextOffset, p.corrupt(scan.entry.Last, err)

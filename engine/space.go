@@ -125,6 +125,9 @@ func (s *space) check(ctx context.Context) error {
 	answered := s.mu.answered
 	s.mu.Unlock()
 	s.request()
+	if s.blind.Load() { // found out meanwhile: request may not have asked
+		return nil
+	}
 	select {
 	case <-answered:
 		return nil

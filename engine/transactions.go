@@ -313,17 +313,9 @@ type hiding struct {
 	err error
 }
 
-func (p *Partition) hiding(i Isolation) *hiding {
-	h := new(hiding)
-	if i == ReadCommitted {
-		h.aborted = &aborted{p: p}
-	}
-	return h
-}
-
-// of returns what hides messages of e, nil if nothing does.
+// of returns what hides messages of e, nil if nothing does. A nil hiding hides none.
 func (h *hiding) of(e *codec.Entry) func(*codec.Message) bool {
-	if h.aborted == nil || !e.Enriched {
+	if h == nil || !e.Enriched {
 		return nil
 	}
 	return func(m *codec.Message) bool {
