@@ -2,13 +2,17 @@ package engine_test
 
 import (
 	"crypto/rand"
+	mathrand "math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
 	"github.com/cairnlog/cairn/codec"
 	"github.com/cairnlog/cairn/engine"
+	"github.com/cairnlog/cairn/engine/enginetest"
 )
 
 // S49, S62, S94: an audit reads tags of opaque messages, plain and wrapped, and
@@ -393,4 +397,63 @@ func TestS93AppTagsRoundTrip(t *testing.T) {
 	value, ok := headersOf(t, p, 1)[0].Tags.AppValue("batch")
 	require.True(t, ok)
 	require.Equal(t, "7", value)
+}
+
+// S58, KAFKA-1379: a log that was moved expires by its own clocks, not by the time of
+// its arrival.
+func TestS58AMovedLogKeepsItsClocks(t *testing.T) {
+	config := enriched()
+	config.Retention, config.SegmentAge = maxAge(1000), ms(1000)
+	s := newStore(t)
+	_, err := s.log(config).Append(t.Context(), kv("k", "v"))
+	require.NoError(t, err)
+	require.NoError(t, s.Checkpoint(t.Context(), "elsewhere"))
+	s.clock.set(t0 + 5000)
+	moved := &store{t: t, dir: "elsewhere", clock: s.clock, opts: s.opts}
+	moved.open()
+	p := moved.log(config)
+	require.Len(t, readAll(t, p, 0), 1)
+	require.Equal(t, 1, retained(t, p).Segments, "the first check after the move")
+	requireBounds(t, p, 1, 1)
+	require.NoError(t, moved.Close())
+}
+
+// S61, KAFKA-1211: opening a log never cuts it to what was readable, which is what was
+// acknowledged; only an answer about epochs leads to a cut.
+func TestS61OpenDoesNotTruncate(t *testing.T) {
+	type cut struct {
+		mem   *vfs.MemFS
+		acked int64
+	}
+	var cuts []cut
+	var acked atomic.Int64
+	var started atomic.Bool
+	mem := vfs.NewCrashableMem()
+	rng := mathrand.New(mathrand.NewPCG(1, 1))
+	s := newStoreWith(t, engine.Options{FS: enginetest.NewCrashFS(mem, func(int, bool) {
+		if started.Load() {
+			cuts = append(cuts, cut{mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rng}), acked.Load()})
+		}
+	})})
+	p := s.log(enriched())
+	started.Store(true)
+	for range 10 {
+		appendPlain(t, p, "v")
+		acked.Add(1)
+	}
+	started.Store(false)
+	require.NoError(t, s.Close()) // nobody adds to the cuts any more
+	beyond := 0
+	for _, c := range cuts {
+		after := &store{t: t, dir: s.dir, clock: s.clock, opts: s.opts}
+		after.opts.FS = c.mem
+		after.open()
+		if got := end(t, after.log(enriched())); got > c.acked {
+			beyond++
+		} else {
+			require.Equal(t, c.acked, got)
+		}
+		require.NoError(t, after.Close())
+	}
+	require.NotZero(t, beyond, "what was written and not acknowledged stays")
 }

@@ -28,13 +28,14 @@ func fuzzDecode(f *testing.F, name string) {
 	}
 }
 
-func FuzzDecodeMeta(f *testing.F)      { fuzzDecode(f, "meta") }
-func FuzzDecodeCatalog(f *testing.F)   { fuzzDecode(f, "catalog") }
-func FuzzDecodeLog(f *testing.F)       { fuzzDecode(f, "log") }
-func FuzzDecodeTimestamp(f *testing.F) { fuzzDecode(f, "timestamps") }
-func FuzzDecodeSegment(f *testing.F)   { fuzzDecode(f, "segments") }
-func FuzzDecodeState(f *testing.F)     { fuzzDecode(f, "state") }
-func FuzzDecodeEpoch(f *testing.F)     { fuzzDecode(f, "epochs") }
-func FuzzDecodeOffset(f *testing.F)    { fuzzDecode(f, "offsets") }
-func FuzzDecodeDue(f *testing.F)       { fuzzDecode(f, "due") }
-func FuzzDecodeProducer(f *testing.F)  { fuzzDecode(f, "producers") }
+func FuzzDecodeMeta(f *testing.F)        { fuzzDecode(f, "meta") }
+func FuzzDecodeCatalog(f *testing.F)     { fuzzDecode(f, "catalog") }
+func FuzzDecodeLog(f *testing.F)         { fuzzDecode(f, "log") }
+func FuzzDecodeTimestamp(f *testing.F)   { fuzzDecode(f, "timestamps") }
+func FuzzDecodeSegment(f *testing.F)     { fuzzDecode(f, "segments") }
+func FuzzDecodeState(f *testing.F)       { fuzzDecode(f, "state") }
+func FuzzDecodeEpoch(f *testing.F)       { fuzzDecode(f, "epochs") }
+func FuzzDecodeOffset(f *testing.F)      { fuzzDecode(f, "offsets") }
+func FuzzDecodeDue(f *testing.F)         { fuzzDecode(f, "due") }
+func FuzzDecodeProducer(f *testing.F)    { fuzzDecode(f, "producers") }
+func FuzzDecodeTransaction(f *testing.F) { fuzzDecode(f, "transactions") }
