@@ -23,8 +23,9 @@ type conn struct {
 	in     *bufio.Reader
 	log    *slog.Logger
 	turn   int // counts fetches: see fetch.read
-	// held are buffers of the pool that the response aliases until it is encoded.
-	held [][]byte
+	// sets are those of a Fetch response, one for each partition: see splice. They are
+	// buffers of the pool.
+	sets [][]byte
 }
 
 // errHangUp ends a connection without an answer where the protocol wants it so. Its
@@ -86,24 +87,29 @@ func (c *conn) next() error {
 		return nil // acks=0: there is none
 	}
 	out = appendResponse(out, r.correlation, resp)
-	stats.responseBytes.Add(uint64(len(out)))
-	return c.write(out)
-}
-
-// release gives back what was held for a response.
-func (c *conn) release() {
-	for i, b := range c.held {
-		putBuffer(b)
-		c.held[i] = nil
+	pieces := net.Buffers{out}
+	if fetched, ok := resp.(*kmsg.FetchResponse); ok {
+		pieces = splice(out, fetched, c.sets)
 	}
-	c.held = c.held[:0]
+	return c.write(pieces)
 }
 
-func (c *conn) write(out []byte) error {
+// release gives back what the response was made of.
+func (c *conn) release() {
+	for i, b := range c.sets {
+		putBuffer(b)
+		c.sets[i] = nil
+	}
+	c.sets = c.sets[:0]
+}
+
+func (c *conn) write(pieces net.Buffers) error {
 	if err := c.nc.SetWriteDeadline(time.Now().Add(c.server.opts.TransferTimeout)); err != nil {
 		return err
 	}
-	if _, err := c.nc.Write(out); err != nil {
+	n, err := pieces.WriteTo(c.nc)
+	c.server.stats.responseBytes.Add(uint64(n))
+	if err != nil {
 		return fmt.Errorf("write response: %w", err)
 	}
 	return nil

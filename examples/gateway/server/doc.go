@@ -11,8 +11,8 @@
 // is read as it comes, so a length that is claimed costs nothing, and its arrays are
 // counted before they are decoded. A client that stops in the middle of a request or
 // does not take its response is cut off after Options.TransferTimeout. With the
-// default limits a connection holds at most 16 MiB of request, or, of a response, 16 MiB
-// of messages twice: as read and as sent.
+// default limits a connection holds at most 16 MiB of request or 16 MiB of messages in a
+// response.
 //
 // The files by what they hold: server.go and conn.go the life of the server and of a
 // connection; apis.go the table of what is served; a file for each group of requests.

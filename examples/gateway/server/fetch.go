@@ -24,6 +24,7 @@ type fetchPart struct {
 	asked  *kmsg.FetchRequestTopicPartition
 	answer *kmsg.FetchResponseTopicPartition
 	p      *engine.Partition
+	set    []byte
 	next   int64
 	full   bool // at its limit
 }
@@ -61,27 +62,24 @@ func (c *conn) fetch(req *kmsg.FetchRequest) (kmsg.Response, error) {
 	return resp, nil
 }
 
-// finish makes a partition's answer ready to be sent.
+// finish hands a partition's set over to be sent; see splice.
 func (f *fetch) finish(part *fetchPart) {
-	answer := part.answer
-	f.c.held = append(f.c.held, answer.RecordBatches)
-	if !f.c.server.opts.RewriteTimestamps {
-		return
+	set := part.set
+	if f.c.server.opts.RewriteTimestamps {
+		var err error
+		if set, err = rewrite(set); err != nil {
+			set = nil
+			part.answer.ErrorCode = f.c.code("rewrite timestamps", part.topic, part.asked.Partition, err)
+		}
 	}
-	set, err := rewrite(answer.RecordBatches)
-	if err != nil {
-		answer.RecordBatches = []byte{}
-		answer.ErrorCode = f.c.code("rewrite timestamps", part.topic, part.asked.Partition, err)
-		return
-	}
-	answer.RecordBatches = set
+	f.c.sets = append(f.c.sets, set)
 }
 
 func (f *fetch) add(topic string, asked *kmsg.FetchRequestTopicPartition, answer *kmsg.FetchResponseTopicPartition) {
 	*answer = kmsg.NewFetchResponseTopicPartition()
 	answer.Partition = asked.Partition
 	answer.HighWatermark = -1
-	answer.RecordBatches = []byte{} // null is none of the protocol's sets
+	answer.RecordBatches = []byte{} // null is none of the protocol's sets; see splice
 	f.open++
 	f.parts = append(f.parts, fetchPart{
 		topic: topic, asked: asked, answer: answer,
@@ -101,14 +99,14 @@ func (f *fetch) readAll() {
 // read appends what there is to a partition's set.
 func (f *fetch) read(part *fetchPart) {
 	answer := part.answer
-	had := len(answer.RecordBatches)
+	had := len(part.set)
 	limit := min(int(part.asked.PartitionMaxBytes)-had, f.room)
 	if f.room <= 0 {
 		f.fill(part)
 		f.locate(part)
 		return
 	}
-	set := answer.RecordBatches
+	set := part.set
 	if had == 0 {
 		set = pooledBuffer()
 	}
@@ -126,10 +124,10 @@ func (f *fetch) read(part *fetchPart) {
 	case got == 0 && had == 0:
 		putBuffer(res.Set)
 	case got > limit && had > 0: // the first of this read is whole too: leave it to the next fetch
-		answer.RecordBatches = res.Set[:had]
+		part.set = res.Set[:had]
 		f.fill(part)
 	default:
-		answer.RecordBatches, part.next = res.Set, res.Next
+		part.set, part.next = res.Set, res.Next
 		f.bytes += got
 		f.room -= got
 		if got >= limit {
@@ -156,7 +154,7 @@ func (f *fetch) locate(part *fetchPart) {
 
 func (f *fetch) fail(part *fetchPart, err error) {
 	f.done = true
-	if len(part.answer.RecordBatches) > 0 {
+	if len(part.set) > 0 {
 		return // what was read is good; the next fetch meets the error
 	}
 	part.answer.ErrorCode = f.c.code("fetch", part.topic, part.asked.Partition, err)
