@@ -223,25 +223,32 @@ func (db *DB) loadTopic(key, value []byte) error {
 	if err != nil {
 		return &CorruptionError{Offset: -1, Err: err}
 	}
+	id, config, settings, err := db.decodeTopic(name, value)
+	if err != nil {
+		return err
+	}
+	if other := db.topicByID(id); other != nil {
+		return &CorruptionError{Topic: name, Offset: -1, Err: fmt.Errorf("topic id %d is that of %s too", id, other.name)}
+	}
+	db.catalog.mu.nextID = max(db.catalog.mu.nextID, id+1)
+	db.catalog.add(newTopic(db, name, id, config, settings))
+	return nil
+}
+
+// decodeTopic reads a topic's row of the catalog.
+func (db *DB) decodeTopic(name string, value []byte) (id uint32, config TopicConfig, settings topicSettings, err error) {
 	var row catalogRow
 	if err := msgpack.Unmarshal(value, &row); err != nil {
-		return &CorruptionError{Topic: name, Offset: -1, Err: err}
+		return 0, config, settings, &CorruptionError{Topic: name, Offset: -1, Err: err}
 	}
 	if row.Version > catalogVersion {
-		return fmt.Errorf("%w: catalog row of %s has version %d", ErrNewerFormat, name, row.Version)
+		return 0, config, settings, fmt.Errorf("%w: catalog row of %s has version %d", ErrNewerFormat, name, row.Version)
 	}
-	config, err := ParseTopicConfig(row.Settings)
-	if err != nil {
-		return &CorruptionError{Topic: name, Offset: -1, Err: err}
+	if config, err = ParseTopicConfig(row.Settings); err != nil {
+		return 0, config, settings, &CorruptionError{Topic: name, Offset: -1, Err: err}
 	}
-	settings, err := config.withDefaults(db.opts.Defaults).resolve()
-	if err != nil {
-		return fmt.Errorf("topic %s: %w", name, err)
+	if settings, err = config.withDefaults(db.opts.Defaults).resolve(); err != nil {
+		err = fmt.Errorf("topic %s: %w", name, err)
 	}
-	if other := db.topicByID(row.ID); other != nil {
-		return &CorruptionError{Topic: name, Offset: -1, Err: fmt.Errorf("topic id %d is that of %s too", row.ID, other.name)}
-	}
-	db.catalog.mu.nextID = max(db.catalog.mu.nextID, row.ID+1)
-	db.catalog.add(newTopic(db, name, row.ID, config, settings))
-	return nil
+	return row.ID, config, settings, err
 }

@@ -19,6 +19,8 @@ type seldom struct {
 	transactions *transactions
 	// epochs is the newest leader epoch plus one; 0 without one.
 	epochs int32
+	// holes: a repair took entries out, or found some missing.
+	holes bool
 }
 
 // cleaned is how far compaction came in a log, in its state row.

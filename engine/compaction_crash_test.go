@@ -11,6 +11,7 @@ import (
 	"github.com/cairnlog/cairn/codec"
 	"github.com/cairnlog/cairn/compaction"
 	"github.com/cairnlog/cairn/engine"
+	"github.com/cairnlog/cairn/engine/enginetest"
 )
 
 // newestOf returns the newest message of every key.
@@ -56,6 +57,7 @@ func checkPowerCutsInCompaction(t *testing.T, w *powered, topic string) {
 		for _, mem := range fs.cuts {
 			s := w.open(steadyMem{mem})
 			p := log(s)
+			require.NoError(t, enginetest.CheckVerified(t.Context(), s.DB), "cut %d", k)
 			left := readAll(t, p, 0)
 			switch text := describe(left); {
 			case text == describe(after):

@@ -13,6 +13,7 @@ import (
 	"github.com/cairnlog/cairn/codec"
 	"github.com/cairnlog/cairn/compaction"
 	"github.com/cairnlog/cairn/engine"
+	"github.com/cairnlog/cairn/engine/enginetest"
 )
 
 // interruptCompaction ends a pass after its first step.
@@ -222,6 +223,7 @@ func (h *compactedHistory) step() string {
 
 func (h *compactedHistory) check(op string) {
 	h.t.Helper()
+	require.NoError(h.t, enginetest.CheckVerified(h.t.Context(), h.DB), op)
 	requireBounds(h.t, h.p, h.start, h.end)
 	want := make([]codec.Message, len(h.model))
 	for i, m := range h.model {

@@ -97,7 +97,7 @@ func (p *Partition) dropInto(batch *pebble.Batch) error {
 	}
 	p.producers.Store(new(producers))
 	p.cutLocked(0)
-	p.mu.seldom.cleaned, p.mu.seldom.transactions, p.mu.seldom.epochs = nil, nil, 0
+	p.mu.seldom.cleaned, p.mu.seldom.transactions, p.mu.seldom.epochs, p.mu.seldom.holes = nil, nil, 0, false
 	p.logStart.Store(0)
 	p.setSegmentsLocked([]retention.Segment{retention.NewSegment(0)})
 	p.mu.alarm = retention.Never

@@ -105,6 +105,7 @@ func (p *Partition) setState(batch *pebble.Batch) error {
 		state.Cleaned = p.mu.seldom.cleaned
 		state.Transactional = p.mu.seldom.transactions != nil
 		state.Epochs = p.mu.seldom.epochs
+		state.Holes = p.mu.seldom.holes
 	}
 	value, err := encodeRow(&state)
 	if err != nil {

@@ -156,3 +156,10 @@ func AskBlindSpace(ctx context.Context) error {
 	db.space.blind.Store(true)
 	return db.space.check(ctx)
 }
+
+// OpenViews is how many views of the store are open.
+func (db *DB) OpenViews() int {
+	db.iters.mu.Lock()
+	defer db.iters.mu.Unlock()
+	return len(db.iters.views)
+}

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"errors"
 	"strings"
@@ -44,6 +45,8 @@ type store struct {
 	dir   string
 	clock *wallClock
 	opts  engine.Options
+	// edited: a test wrote into Pebble itself.
+	edited bool
 }
 
 // newStore opens an empty store; the test's end closes it.
@@ -63,8 +66,25 @@ func newStoreWith(t testing.TB, opts engine.Options) *store {
 		s.opts.FS = vfs.NewMem()
 	}
 	s.open()
-	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	t.Cleanup(func() {
+		s.requireVerified()
+		require.NoError(t, s.Close())
+	})
 	return s
+}
+
+// requireVerified: whatever a test did through the engine, every invariant holds.
+func (s *store) requireVerified() {
+	s.t.Helper()
+	if s.edited || s.t.Failed() {
+		return
+	}
+	v, err := s.Verify(context.Background(), nil) // the test's own context has ended
+	if errors.Is(err, engine.ErrClosed) {
+		return
+	}
+	require.NoError(s.t, err)
+	require.Empty(s.t, v.Findings)
 }
 
 func (s *store) open() {
@@ -92,6 +112,7 @@ func (s *store) raw(f func(pdb *pebble.DB)) {
 // edit gives the Pebble store of a closed store to f.
 func (s *store) edit(f func(pdb *pebble.DB)) {
 	s.t.Helper()
+	s.edited = true
 	pdb, err := engine.OpenRaw(s.dir, s.opts)
 	require.NoError(s.t, err)
 	f(pdb)

@@ -35,8 +35,9 @@ const maxKeptValue = 1 << 20
 
 // iterSet knows the open iterators: Pebble panics when it is closed under one.
 type iterSet struct {
-	mu   sync.Mutex
-	open map[*iterator]struct{}
+	mu    sync.Mutex
+	open  map[*iterator]struct{}
+	views map[*view]struct{} // the same of snapshots
 }
 
 // move is a step of an iterator.
@@ -56,7 +57,12 @@ func (db *DB) newIter(lower, upper []byte) (*iterator, error) {
 	if db.isClosed() {
 		return nil, ErrClosed
 	}
-	it, err := db.pdb.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	return db.newIterOf(db.pdb, lower, upper)
+}
+
+// newIterOf is newIter over the store or a snapshot of it. db.life is held.
+func (db *DB) newIterOf(r pebble.Reader, lower, upper []byte) (*iterator, error) {
+	it, err := r.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		return nil, err
 	}
@@ -128,14 +134,18 @@ func (i *iterator) detach() {
 	}
 }
 
-// closeAll detaches every open iterator; their next move returns ErrClosed.
+// closeAll detaches every open iterator and closes every view; their next use returns
+// ErrClosed.
 func (s *iterSet) closeAll() {
 	s.mu.Lock()
-	open := s.open
-	s.open = nil
+	open, views := s.open, s.views
+	s.open, s.views = nil, nil
 	s.mu.Unlock()
 	for i := range open {
 		i.detach()
+	}
+	for v := range views {
+		v.detach()
 	}
 }
 

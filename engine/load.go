@@ -57,6 +57,9 @@ func (p *Partition) load() error {
 	if state.Epochs > 0 {
 		p.seldomLocked().epochs = state.Epochs
 	}
+	if state.Holes {
+		p.seldomLocked().holes = true
+	}
 	p.mu.end = end
 	p.logStart.Store(state.LogStart)
 	p.readable.Store(end)

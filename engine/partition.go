@@ -80,6 +80,8 @@ type partitionState struct {
 	Transactional bool `msgpack:"tx,omitempty"`
 	// Epochs is the newest leader epoch plus one; 0 without one.
 	Epochs int32 `msgpack:"ep,omitempty"`
+	// Holes: a repair took entries out, or found some missing.
+	Holes bool `msgpack:"ho,omitempty"`
 }
 
 const stateVersion = 1

@@ -114,7 +114,7 @@ func (p *Partition) resetInto(batch *pebble.Batch, start, offset int64, anew boo
 		return err
 	}
 	p.cutLocked(offset)
-	p.mu.seldom.cleaned = nil
+	p.mu.seldom.cleaned, p.mu.seldom.holes = nil, false
 	if p.mu.seldom.epochs > 0 {
 		p.mu.seldom.epochs = 0
 		if err := deleteRanges(batch, []keys.Range{keys.EpochRange(p.id(), 0, maxEpoch)}); err != nil {

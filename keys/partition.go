@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 )
 
@@ -76,6 +77,16 @@ func readPartition(fields []byte) Partition {
 		Topic:  binary.BigEndian.Uint32(fields),
 		Number: int32(binary.BigEndian.Uint32(fields[4:])),
 	}
+}
+
+// DecodePartition returns the partition, or companion, that a key of one of the
+// PartitionSpaces belongs to, and the first key of that space behind all of it. The
+// rest of key is not looked at. The error is an ErrMalformed.
+func DecodePartition(key []byte) (p Partition, after []byte, err error) {
+	if len(key) < partitionSize || !slices.Contains(partitionSpaces[:], key[0]) {
+		return Partition{}, nil, malformed("a partition", key)
+	}
+	return readPartition(key[1:]), successor(key[:partitionSize]), nil
 }
 
 // decodeRow takes apart the first 17 bytes of a key of exactly size bytes.

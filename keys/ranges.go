@@ -65,6 +65,16 @@ func TopicRanges(topic uint32) []Range {
 	return ranges
 }
 
+// PartitionSpaces returns the spaces whose keys start with a partition, in key order;
+// see DecodePartition.
+func PartitionSpaces() []Range {
+	ranges := make([]Range, 0, len(partitionSpaces))
+	for _, space := range partitionSpaces {
+		ranges = append(ranges, prefixRange([]byte{space}))
+	}
+	return ranges
+}
+
 // OffsetGroupRange returns all committed offsets of one consumer group.
 func OffsetGroupRange(group string) Range { return prefixRange(appendGroup(nil, group)) }
 
@@ -89,6 +99,12 @@ func TransactionsRange() Range { return prefixRange([]byte{spaceTransactions}) }
 
 // CatalogRange returns the rows of all topics.
 func CatalogRange() Range { return prefixRange([]byte{spaceCatalog}) }
+
+// SegmentsRange returns the manifest rows of all partitions.
+func SegmentsRange() Range { return prefixRange([]byte{spaceSegments}) }
+
+// DuesRange returns the alarms of all partitions.
+func DuesRange() Range { return prefixRange([]byte{spaceDue}) }
 
 // StatesRange returns the states of all partitions.
 func StatesRange() Range { return prefixRange([]byte{spaceState}) }

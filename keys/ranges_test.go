@@ -203,3 +203,45 @@ func TestDueRangeEndsAfterItsInstant(t *testing.T) {
 	all := keys.DueRange(math.MaxInt64)
 	require.Negative(t, bytes.Compare(keys.AppendDue(nil, math.MaxInt64, keys.Partition{}), all.End))
 }
+
+// Every key that begins with a partition says so, and a seek to what comes after finds
+// the next partition of the space.
+func TestDecodePartitionLeadsToTheNextPartition(t *testing.T) {
+	rng := seeded(t)
+	spaceOf := map[byte]keys.Range{}
+	for _, r := range keys.PartitionSpaces() {
+		spaceOf[r.Start[0]] = r
+	}
+	require.Len(t, spaceOf, 7)
+	for _, s := range spaces {
+		for range 5_000 {
+			a, b := randomRow(rng), randomRow(rng)
+			key, other := s.append(nil, a), s.append(nil, b)
+			p, after, err := keys.DecodePartition(key)
+			r, ok := spaceOf[s.first]
+			if !ok {
+				require.ErrorIs(t, err, keys.ErrMalformed, s.name)
+				continue
+			}
+			require.NoError(t, err)
+			require.Equal(t, a.partition, p)
+			require.True(t, contains(r, key))
+			sameOrBefore := bytes.Compare(other, after) < 0
+			fields := func(p keys.Partition) []byte { return keys.AppendState(nil, p) }
+			require.Equal(t, bytes.Compare(fields(b.partition), fields(a.partition)) <= 0, sameOrBefore)
+		}
+	}
+	_, _, err := keys.DecodePartition(keys.AppendState(nil, keys.Partition{})[:8])
+	require.ErrorIs(t, err, keys.ErrMalformed)
+}
+
+func TestRangesOfAlarmsAndSegmentsHoldThemAll(t *testing.T) {
+	rng := seeded(t)
+	for range 5_000 {
+		r := randomRow(rng)
+		require.True(t, contains(keys.DuesRange(), keys.AppendDue(nil, max(0, r.time), r.partition)))
+		require.True(t, contains(keys.SegmentsRange(), keys.AppendSegment(nil, r.partition, r.offset)))
+		require.False(t, contains(keys.SegmentsRange(), keys.AppendState(nil, r.partition)))
+		require.False(t, contains(keys.DuesRange(), keys.AppendOffset(nil, r.name, r.partition)))
+	}
+}

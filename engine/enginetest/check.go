@@ -14,9 +14,13 @@ import (
 	"github.com/cairnlog/cairn/retention"
 )
 
-// Check compares everything a DB says with the Model, through the public API. The
-// store must be at rest. The error is the first difference.
+// Check compares everything a DB says with the Model, through the public API, and has
+// the DB verify what it stores. The store must be at rest. The error is the first
+// difference.
 func Check(ctx context.Context, db *engine.DB, m *Model) error {
+	if err := CheckVerified(ctx, db); err != nil {
+		return err
+	}
 	topics := db.Topics()
 	want := slices.SortedFunc(slices.Values(m.Topics), func(a, b *Topic) int { return bytes.Compare([]byte(a.Name), []byte(b.Name)) })
 	if len(topics) != len(want) {
@@ -36,6 +40,15 @@ func Check(ctx context.Context, db *engine.DB, m *Model) error {
 		}
 	}
 	return nil
+}
+
+// CheckVerified has the DB verify what it stores. The error has the first findings.
+func CheckVerified(ctx context.Context, db *engine.DB) error {
+	v, err := db.Verify(ctx, nil)
+	if err != nil || v.Clean() {
+		return err
+	}
+	return fmt.Errorf("verify: %d findings: %v", v.Found, v.Findings[:min(3, len(v.Findings))])
 }
 
 // CheckLog compares one partition with its model.
