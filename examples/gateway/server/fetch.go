@@ -108,7 +108,7 @@ func (f *fetch) read(part *fetchPart) {
 	}
 	set := part.set
 	if had == 0 {
-		set = pooledBuffer()
+		set = spareBuffer(min(limit, 1<<20))
 	}
 	f.opts.MaxBytes = max(limit, 1)
 	res, err := part.p.AppendFetch(f.c.context(), set, part.next, f.opts)

@@ -3,8 +3,6 @@ package server
 import (
 	"encoding/binary"
 	"fmt"
-	"io"
-	"sync"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -86,63 +84,4 @@ func appendResponse(dst []byte, correlation int32, resp kmsg.Response) []byte {
 	dst = resp.AppendTo(dst)
 	binary.BigEndian.PutUint32(dst[start:], uint32(len(dst)-start-4))
 	return dst
-}
-
-// readGrowing reads n bytes into a buffer of the pool that grows as they come: a
-// client that claims a length and sends less costs what it sends.
-func readGrowing(r io.Reader, n int) ([]byte, error) {
-	buf := getBuffer(min(n, 64<<10))
-	for len(buf) < n {
-		if len(buf) == cap(buf) {
-			grown := getBuffer(min(n, 2*cap(buf)))
-			grown = append(grown, buf...)
-			putBuffer(buf)
-			buf = grown
-		}
-		end := min(n, cap(buf))
-		got, err := io.ReadFull(r, buf[len(buf):end])
-		if err != nil {
-			putBuffer(buf)
-			return nil, fmt.Errorf("request cut short after %d of %d bytes: %w", len(buf)+got, n, noEOF(err))
-		}
-		buf = buf[:end]
-	}
-	return buf, nil
-}
-
-// noEOF keeps a connection that ends inside a request apart from one that ends
-// between two.
-func noEOF(err error) error {
-	if err == io.EOF {
-		return io.ErrUnexpectedEOF
-	}
-	return err
-}
-
-// buffers are those of requests and responses. Large ones are left to the garbage
-// collector.
-var buffers sync.Pool
-
-const maxPooled = 4 << 20
-
-// getBuffer returns an empty buffer with room for n bytes.
-func getBuffer(n int) []byte {
-	if b, ok := buffers.Get().(*[]byte); ok && cap(*b) >= n {
-		return (*b)[:0]
-	}
-	return make([]byte, 0, max(n, 4<<10))
-}
-
-// pooledBuffer returns an empty buffer that may have room.
-func pooledBuffer() []byte {
-	if b, ok := buffers.Get().(*[]byte); ok {
-		return (*b)[:0]
-	}
-	return nil
-}
-
-func putBuffer(b []byte) {
-	if cap(b) > 0 && cap(b) <= maxPooled {
-		buffers.Put(&b)
-	}
 }
