@@ -81,6 +81,8 @@ headers --json
 controls --json
 transactions --json
 checkpoint $TMP/copy --json
+export $TMP/a.jsonl --json
+import $TMP/a.jsonl --json
 `
 
 func TestJSONOutputParsesForEveryCommandWithData(t *testing.T) {
