@@ -16,6 +16,10 @@ const (
 	codeInvalidAssignment  = 39
 )
 
+// maxLogged is how many errors of one request are logged each for itself: a request may
+// have 100,000.
+const maxLogged = 10
+
 // code returns the protocol's code of an error and logs what an operator should know
 // of: a client's own mistakes at Info, everything else at Error.
 func (c *conn) code(op, topic string, partition int32, err error) int16 {
@@ -30,6 +34,9 @@ func (c *conn) code(op, topic string, partition int32, err error) int16 {
 		level = slog.LevelDebug // part of how clients find their way
 	}
 	c.server.stats.refusals.Add(1)
+	if c.refusals.Add(1) > maxLogged && level < slog.LevelError {
+		return int16(code)
+	}
 	c.log.Log(c.context(), level, "refused", "op", op, "topic", topic, "partition", partition, "code", int(code), "err", err)
 	return int16(code)
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -23,6 +24,9 @@ type conn struct {
 	in     *bufio.Reader
 	log    *slog.Logger
 	turn   int // counts fetches: see fetch.read
+	// refusals counts errors in the answer to one request; a Produce counts from several
+	// goroutines.
+	refusals atomic.Int64
 	// sets are those of a Fetch response, one for each partition: see splice. They are
 	// buffers of the pool.
 	sets [][]byte
@@ -80,6 +84,9 @@ func (c *conn) next() error {
 	defer func() { putBuffer(out) }()
 	defer c.release()
 	resp, err := r.handle(c, r.body)
+	if n := c.refusals.Swap(0); n > maxLogged {
+		c.log.Info("refused more", "request", kmsg.NameForKey(r.body.Key()), "errors", n)
+	}
 	if err != nil {
 		return fmt.Errorf("%s v%d: %w", kmsg.NameForKey(r.body.Key()), r.body.GetVersion(), err)
 	}

@@ -1,10 +1,14 @@
 package server_test
 
 import (
+	"bytes"
 	"encoding/binary"
+	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -161,4 +165,22 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, i, resp.(*kmsg.ProduceResponse).Topics[0].Partitions[0].BaseOffset)
 	}
+}
+
+// A request with many mistakes does not fill the log.
+func TestErrorsOfOneRequestAreLoggedOnce(t *testing.T) {
+	var log bytes.Buffer
+	g := start(t, server.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	c := g.dial(t)
+	req := kmsg.NewPtrCreateTopicsRequest()
+	for i := range 5000 {
+		req.Topics = append(req.Topics, spec(fmt.Sprint("bad/", i), 1, 1))
+	}
+	resp := ask[*kmsg.CreateTopicsResponse](c, 0, req)
+	require.Len(t, resp.Topics, 5000)
+	require.EqualValues(t, 17, resp.Topics[4999].ErrorCode)
+	g.stop()
+	require.Equal(t, 10, strings.Count(log.String(), "msg=refused "))
+	require.Contains(t, log.String(), "errors=5000")
+	require.Equal(t, uint64(5000), g.server.Stats().Refusals)
 }

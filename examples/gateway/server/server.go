@@ -37,8 +37,8 @@ type Server struct {
 		refused   int       // connections beyond the limit that were not logged
 		logged    time.Time // when one was
 	}
-	creating creating
-	done     sync.WaitGroup // the connections
+	partitions partitionCount
+	done       sync.WaitGroup // the connections
 }
 
 // New returns a Server of the store. The error joins every bad setting.
@@ -49,6 +49,7 @@ func New(db *engine.DB, o Options) (*Server, error) {
 	s := &Server{db: db, opts: o.withDefaults()}
 	s.log = s.opts.Logger
 	s.apis = s.table()
+	s.partitions.init(db)
 	s.groups = coordinator.New(s.opts.Groups)
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.mu.listeners = make(map[net.Listener]struct{})

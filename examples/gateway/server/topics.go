@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -9,10 +10,19 @@ import (
 	"github.com/cairnlog/cairn/engine"
 )
 
-// creating keeps clients that create topics at the same time from going over
-// Options.MaxPartitions together. It is held across the store's write, as the store's
-// own lock of the catalog is.
-type creating struct{ sync.Mutex }
+// partitionCount is the number of all partitions, for Options.MaxPartitions: those there
+// were when the server was made, and what its clients have changed since. The lock is held
+// across the store's write, as the store's own lock of the catalog is.
+type partitionCount struct {
+	sync.Mutex
+	n int64
+}
+
+func (c *partitionCount) init(db *engine.DB) {
+	for _, t := range db.Topics() {
+		c.n += int64(t.Partitions())
+	}
+}
 
 // createTopics makes topics, each for itself; they are on stable storage when it
 // answers, so the request's timeout does not matter. The settings are those of SPEC 11 by
@@ -77,40 +87,47 @@ func topicConfig(asked *kmsg.CreateTopicsRequestTopic) (engine.TopicConfig, erro
 // on partitions keeps a client from making the answer to Metadata, and with it every other
 // client's start, as large as it likes.
 func (s *Server) createTopic(name string, config engine.TopicConfig, mustBeNew bool) (*engine.Topic, error) {
-	s.creating.Lock()
-	defer s.creating.Unlock()
+	all := &s.partitions
+	all.Lock()
+	defer all.Unlock()
 	if t, ok := s.db.Topic(name); ok {
 		if mustBeNew {
 			return nil, engine.ErrTopicExists
 		}
 		return t, nil
 	}
-	total := int64(config.Partitions)
-	if total == 0 {
-		total = int64(max(1, s.opts.DefaultPartitions))
-		config.Partitions = int32(total)
+	if config.Partitions == 0 {
+		config.Partitions = max(1, s.opts.DefaultPartitions)
 	}
-	for _, t := range s.db.Topics() {
-		total += int64(t.Partitions())
-	}
-	if total > int64(s.opts.MaxPartitions) {
+	if total := all.n + int64(config.Partitions); total > int64(s.opts.MaxPartitions) {
 		return nil, codec.Errorf(codec.CodeInvalidPartitions, "%d partitions in all would be more than %d", total, s.opts.MaxPartitions)
 	}
 	t, err := s.db.CreateTopic(name, config)
 	if err == nil {
-		s.log.Info("topic created", "topic", name, "partitions", t.Partitions(), "settings", config.Settings())
+		all.n += int64(config.Partitions)
+		s.log.Info("topic created", "topic", name, "settings", config.Settings())
 	}
 	return t, err
+}
+
+func (s *Server) deleteTopic(ctx context.Context, name string) error {
+	all := &s.partitions
+	all.Lock()
+	defer all.Unlock()
+	t, _ := s.db.Topic(name)
+	err := s.db.DeleteTopic(ctx, name)
+	if err == nil {
+		all.n -= int64(t.Partitions())
+		s.log.Info("topic deleted", "topic", name)
+	}
+	return err
 }
 
 // deleteTopics removes topics with all they hold.
 func (c *conn) deleteTopics(req *kmsg.DeleteTopicsRequest) (kmsg.Response, error) {
 	resp := req.ResponseKind().(*kmsg.DeleteTopicsResponse)
 	for _, name := range req.TopicNames {
-		err := c.server.db.DeleteTopic(c.context(), name)
-		if err == nil {
-			c.log.Info("topic deleted", "topic", name)
-		}
+		err := c.server.deleteTopic(c.context(), name)
 		answer := kmsg.NewDeleteTopicsResponseTopic()
 		answer.Topic = &name
 		answer.ErrorCode = c.code("delete topic", name, -1, err)

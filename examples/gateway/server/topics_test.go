@@ -118,3 +118,16 @@ func TestAutoCreateUsesTheDefaultNumber(t *testing.T) {
 		require.EqualValues(t, 4, topic.Partitions())
 	}
 }
+
+// The bound is on what there is: what was there before the server, and not what is deleted.
+func TestPartitionsAreBoundedInAll(t *testing.T) {
+	dir := t.TempDir()
+	t.Run("before", func(t *testing.T) { startOn(t, dir, server.Options{}).topic("old", engine.TopicConfig{Partitions: 6}) })
+	g := startOn(t, dir, server.Options{MaxPartitions: 10})
+	c := g.dial(t)
+	require.Equal(t, []int16{37, 0, 37}, c.create(spec("a", 5, 1), spec("b", 4, 1), spec("c", 1, 1)))
+	req := kmsg.NewPtrDeleteTopicsRequest()
+	req.TopicNames = []string{"old"}
+	require.Zero(t, ask[*kmsg.DeleteTopicsResponse](c, 0, req).Topics[0].ErrorCode)
+	require.Equal(t, []int16{37, 0}, c.create(spec("a", 7, 1), spec("c", 6, 1)))
+}
