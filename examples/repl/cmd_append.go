@@ -22,6 +22,8 @@ message.timestamp.type=LogAppendTime every message takes the time of the append.
 			{name: "ts", value: "TIME", doc: "the message's timestamp", grouped: true},
 			{name: "tags", value: "KEY=VALUE,...", doc: "app tags, on a topic with message.format=enriched", grouped: true},
 			{name: "tx", value: "ID", doc: "append in a transaction; see begin"},
+			{name: "producer", value: "NAME", doc: "number the set: one that is there already is not appended again"},
+			{name: "sequence", value: "N", doc: "the number of the producer's set"},
 			{name: "compression", value: "CODEC", doc: "store the set compressed", values: compressionNames},
 			topicOption,
 		},
@@ -49,7 +51,11 @@ func runAppend(ctx context.Context, s *session, a *arguments) error {
 	if err != nil {
 		return err
 	}
-	receipt, err := s.appendSet(ctx, a, p, msgs, engine.AppendOptions{Compression: compression})
+	o := engine.AppendOptions{Compression: compression, Producer: a.text("producer", "")}
+	if o.Sequence, err = a.number("sequence", 0); err != nil {
+		return err
+	}
+	receipt, err := s.appendSet(ctx, a, p, msgs, o)
 	if err != nil {
 		return err
 	}

@@ -70,12 +70,13 @@ const (
 	readGroup
 	timeGroup
 	wireGroup
+	groupGroup
 	inspectGroup
 	retentionGroup
 	sessionGroup
 )
 
-var groupNames = []string{"Store", "Topics", "Write", "Read", "Time", "Wire format", "Inspect", "Retention", "Session"}
+var groupNames = []string{"Store", "Topics", "Write", "Read", "Time", "Wire format", "Consumer groups", "Inspect", "Retention", "Session"}
 
 func (g group) String() string { return groupNames[g] }
 

@@ -80,6 +80,12 @@ begin-epoch 1 --json
 headers --json
 controls --json
 transactions --json
+commit g 1 --json
+groups --json
+groups g --json
+reset-group g earliest --json
+batch two group=g offset=1 --json
+expire-groups 0s --json
 checkpoint $TMP/copy --json
 export $TMP/a.jsonl --json
 import $TMP/a.jsonl --json
