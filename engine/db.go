@@ -144,7 +144,7 @@ func (db *DB) open() (err error) {
 	if err := db.recover(); err != nil {
 		return err
 	}
-	db.log(slog.LevelInfo, "store opened", "dir", db.dir, "topics", len(db.Topics()), "read only", db.opts.ReadOnly)
+	db.log(slog.LevelInfo, "store opened", "dir", db.dir, "topics", len(db.Topics()))
 	if db.opts.ReadOnly { // nothing to maintain
 		return nil
 	}

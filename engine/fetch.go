@@ -24,6 +24,8 @@ type FetchOptions struct {
 	// HardLimit cuts the set at MaxBytes even inside a frame, as Kafka did up to
 	// FetchRequest v2 (SPEC 1.4.25-26).
 	HardLimit bool
+
+	before int64 // where it ends at the latest; 0: nowhere
 }
 
 func (o *FetchOptions) check() error {
@@ -78,11 +80,14 @@ func (p *Partition) fetch(ctx context.Context, dst []byte, from int64, o FetchOp
 	if o.MaxBytes == 0 {
 		o.MaxBytes = defaultFetchBytes
 	}
-	bounds, err := p.readBounds(ctx, from, ReadOptions{Isolation: o.Isolation})
+	bounds, err := p.readBounds(ctx, from, ReadOptions{Before: o.before, Isolation: o.Isolation})
 	if err != nil {
 		return FetchResult{}, err
 	}
 	res := FetchResult{HighWatermark: bounds.end, LogStart: p.logStart.Load(), Next: from}
+	if o.before > 0 {
+		res.HighWatermark = max(bounds.end, p.endFor(o.Isolation))
+	}
 	set, next, err := p.collect(ctx, dst, from, bounds, o)
 	stats := &p.topic.db.stats
 	stats.fetches.Add(1)
