@@ -32,6 +32,7 @@ func parseFlags(args []string) (options, error) {
 	f.StringVar(&o.server.Advertise, "advertise", "", "host:port that clients are told to use (default: the address they connected to)")
 	f.BoolVar(&o.server.AutoCreate, "auto-create", false, "create a topic when a client asks for one that does not exist")
 	f.BoolVar(&o.server.RewriteTimestamps, "rewrite-timestamps", false, "give messages inside compressed ones the time of append on Fetch, for clients that do not look outside")
+	f.BoolVar(&o.server.FollowerIndex, "follower-index", false, "send followers, who fetch with a replica_id, the rows of the time index behind each message set")
 	f.IntVar(&o.server.MaxConnections, "max-connections", 1000, "connections at a time")
 	f.IntVar(&o.server.MaxRequestBytes, "max-request-bytes", 16<<20, "bytes of a Produce request")
 	f.IntVar(&o.server.MaxResponseBytes, "max-response-bytes", 16<<20, "bytes of messages in a Fetch response")

@@ -30,6 +30,8 @@ type conn struct {
 	// sets are those of a Fetch response, one for each partition: see splice. They are
 	// buffers of the pool.
 	sets [][]byte
+	// tails are what follows each set, for followers: see splice.
+	tails [][]byte
 }
 
 // errHangUp ends a connection without an answer where the protocol wants it so. Its
@@ -96,7 +98,7 @@ func (c *conn) next() error {
 	out = appendResponse(out, r.correlation, resp)
 	pieces := net.Buffers{out}
 	if fetched, ok := resp.(*kmsg.FetchResponse); ok {
-		pieces = splice(out, fetched, c.sets)
+		pieces = splice(out, fetched, c.sets, c.tails)
 	}
 	return c.write(pieces)
 }
@@ -107,7 +109,7 @@ func (c *conn) release() {
 		putBuffer(b)
 		c.sets[i] = nil
 	}
-	c.sets = c.sets[:0]
+	c.sets, c.tails = c.sets[:0], c.tails[:0]
 }
 
 func (c *conn) write(pieces net.Buffers) error {

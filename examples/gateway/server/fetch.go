@@ -3,6 +3,7 @@ package server
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/cairnlog/cairn/codec"
 	"github.com/cairnlog/cairn/engine"
 )
 
@@ -16,6 +17,8 @@ type fetch struct {
 	room  int // left of Options.MaxResponseBytes
 	open  int // partitions that are not full
 	done  bool
+	// follower: one that gets the rows of the time index.
+	follower bool
 }
 
 // fetchPart is a partition of a fetch.
@@ -27,6 +30,7 @@ type fetchPart struct {
 	set    []byte
 	next   int64
 	full   bool // at its limit
+	rows   []codec.FetchedRow
 }
 
 // fetch answers with message sets from the offsets asked for. Each partition has its
@@ -39,6 +43,7 @@ type fetchPart struct {
 func (c *conn) fetch(req *kmsg.FetchRequest) (kmsg.Response, error) {
 	resp := req.ResponseKind().(*kmsg.FetchResponse)
 	f := &fetch{c: c, need: int(req.MinBytes), room: c.server.opts.MaxResponseBytes}
+	f.follower = c.server.opts.FollowerIndex && req.ReplicaID >= 0
 	if req.Version < 2 {
 		f.opts.Format = engine.FormatV0
 	}
@@ -73,6 +78,11 @@ func (f *fetch) finish(part *fetchPart) {
 		}
 	}
 	f.c.sets = append(f.c.sets, set)
+	var tail []byte
+	if f.follower {
+		tail = codec.AppendFetchedRows(nil, part.rows)
+	}
+	f.c.tails = append(f.c.tails, tail)
 }
 
 func (f *fetch) add(topic string, asked *kmsg.FetchRequestTopicPartition, answer *kmsg.FetchResponseTopicPartition) {
@@ -101,7 +111,7 @@ func (f *fetch) read(part *fetchPart) {
 	answer := part.answer
 	had := len(part.set)
 	limit := min(int(part.asked.PartitionMaxBytes)-had, f.room)
-	if f.room <= 0 {
+	if f.room <= 0 || f.follower && had > 0 { // a follower's is of one segment
 		f.fill(part)
 		f.locate(part)
 		return
@@ -111,7 +121,7 @@ func (f *fetch) read(part *fetchPart) {
 		set = spareBuffer(min(limit, 1<<20))
 	}
 	f.opts.MaxBytes = max(limit, 1)
-	res, err := part.p.AppendFetch(f.c.context(), set, part.next, f.opts)
+	res, err := f.appendFetch(part, set)
 	if err != nil {
 		if had == 0 {
 			putBuffer(set)
@@ -134,6 +144,16 @@ func (f *fetch) read(part *fetchPart) {
 			f.fill(part)
 		}
 	}
+}
+
+func (f *fetch) appendFetch(part *fetchPart, set []byte) (engine.FetchResult, error) {
+	if !f.follower {
+		return part.p.AppendFetch(f.c.context(), set, part.next, f.opts)
+	}
+	r, err := part.p.FetchReplica(f.c.context(), part.next, f.opts)
+	part.rows = r.Rows
+	r.Set = append(set, r.Set...)
+	return r.FetchResult, err
 }
 
 // fill ends the reading of a partition.

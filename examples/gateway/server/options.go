@@ -30,6 +30,12 @@ type Options struct {
 	// on every such Fetch, in memory of up to 100 MiB for a message.
 	RewriteTimestamps bool
 
+	// FollowerIndex adds the rows of the time index to what a fetch with a replica_id
+	// from 0 on gets: behind each message set an array of timestamp i64 and offset i32
+	// relative to the segment. It is no part of Kafka's protocol, and a follower that
+	// does not know of it cannot read such a response; consumers never get it.
+	FollowerIndex bool
+
 	// MaxConnections bounds the connections; one more is closed as it comes. Zero
 	// means 1000.
 	MaxConnections int

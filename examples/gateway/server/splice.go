@@ -14,7 +14,10 @@ import (
 //	length i32 | correlation i32 | throttle i32, from version 1 on | topics i32, and of each
 //	name i16 + bytes | partitions i32, and of each
 //	partition i32 | error i16 | high watermark i64 | set i32 + bytes
-func splice(encoded []byte, resp *kmsg.FetchResponse, sets [][]byte) net.Buffers {
+//
+// tails stand behind the sets: the rows of the time index, for followers. They are nil
+// for who gets none.
+func splice(encoded []byte, resp *kmsg.FetchResponse, sets, tails [][]byte) net.Buffers {
 	total := len(encoded) - 4
 	at, done := 4+4+4, 0
 	if resp.Version >= 1 {
@@ -25,14 +28,19 @@ func splice(encoded []byte, resp *kmsg.FetchResponse, sets [][]byte) net.Buffers
 		at += 2 + len(resp.Topics[i].Topic) + 4
 		for range resp.Topics[i].Partitions {
 			at += 4 + 2 + 8 + 4
-			set := sets[0]
-			sets = sets[1:]
-			if len(set) == 0 {
+			set, tail := sets[0], tails[0]
+			sets, tails = sets[1:], tails[1:]
+			if len(set) == 0 && tail == nil {
 				continue
 			}
 			binary.BigEndian.PutUint32(encoded[at-4:], uint32(len(set)))
-			total += len(set)
-			pieces = append(pieces, encoded[done:at], set)
+			total += len(set) + len(tail)
+			pieces = append(pieces, encoded[done:at])
+			for _, piece := range [][]byte{set, tail} {
+				if len(piece) > 0 {
+					pieces = append(pieces, piece)
+				}
+			}
 			done = at
 		}
 	}
