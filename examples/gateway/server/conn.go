@@ -38,6 +38,9 @@ type conn struct {
 // reason is in what wraps it.
 var errHangUp = errors.New("hang up")
 
+// errIdle ends a connection that has been silent for Options.IdleTimeout.
+var errIdle = errors.New("idle")
+
 func (s *Server) newConn(nc net.Conn) *conn {
 	return &conn{server: s, nc: nc, in: bufio.NewReaderSize(nc, 4<<10), log: s.log.With("remote", nc.RemoteAddr().String())}
 }
@@ -51,12 +54,22 @@ func (c *conn) serve() {
 	c.log.Debug("connected")
 	err := c.loop()
 	_ = c.nc.Close() // error ignored: all that was to be written has been
-	switch {
-	case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET), c.server.stopping.Err() != nil && errors.Is(err, os.ErrDeadlineExceeded):
-		c.log.Debug("disconnected")
-	default:
-		c.log.Warn("connection closed", "err", err)
+	if c.server.stopping.Err() != nil || usual(err) {
+		c.log.Debug("disconnected", "reason", err)
+		return
 	}
+	c.log.Warn("connection closed", "err", err)
+}
+
+// usual reports whether a connection has ended as connections do: the client has closed
+// it, maybe with an answer on its way, or has been silent for long.
+func usual(err error) bool {
+	for _, end := range []error{io.EOF, errIdle, syscall.EPIPE, syscall.ECONNRESET} {
+		if errors.Is(err, end) {
+			return true
+		}
+	}
+	return false
 }
 
 func (c *conn) loop() error {
@@ -133,8 +146,11 @@ func (c *conn) readRequest() ([]byte, error) {
 	}
 	head, err := c.in.Peek(requestHead)
 	if err != nil {
-		if len(head) > 0 && errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF
+		switch {
+		case len(head) > 0:
+			err = noEOF(err)
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			err = errIdle
 		}
 		return nil, err
 	}
