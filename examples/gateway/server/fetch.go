@@ -17,6 +17,9 @@ type fetch struct {
 	room  int // left of Options.MaxResponseBytes
 	open  int // partitions that are not full
 	done  bool
+	// rewrite gives compressed messages the time of append; not for followers, who copy
+	// the log as it is.
+	rewrite bool
 	// follower: one that gets the rows of the time index.
 	follower bool
 }
@@ -43,6 +46,7 @@ type fetchPart struct {
 func (c *conn) fetch(req *kmsg.FetchRequest) (kmsg.Response, error) {
 	resp := req.ResponseKind().(*kmsg.FetchResponse)
 	f := &fetch{c: c, need: int(req.MinBytes), room: c.server.opts.MaxResponseBytes}
+	f.rewrite = c.server.opts.RewriteTimestamps && req.ReplicaID < 0
 	f.follower = c.server.opts.FollowerIndex && req.ReplicaID >= 0
 	if req.Version < 2 {
 		f.opts.Format = engine.FormatV0
@@ -70,7 +74,7 @@ func (c *conn) fetch(req *kmsg.FetchRequest) (kmsg.Response, error) {
 // finish hands a partition's set over to be sent; see splice.
 func (f *fetch) finish(part *fetchPart) {
 	set := part.set
-	if f.c.server.opts.RewriteTimestamps {
+	if f.rewrite {
 		var err error
 		if set, err = rewrite(set); err != nil {
 			set = nil

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/IBM/sarama"
 
@@ -91,4 +92,20 @@ func TestTimestampsAreNotRewrittenOtherwise(t *testing.T) {
 	require.Equal(t, produced, payload(fetch(false, codec.LogAppendTime)))
 	require.Equal(t, produced, payload(fetch(true, codec.CreateTime)))
 	require.NotEqual(t, produced, payload(fetch(true, codec.LogAppendTime)))
+}
+
+// A follower copies the log: it gets the bytes as they are stored.
+func TestTimestampsAreNotRewrittenForFollowers(t *testing.T) {
+	g := start(t, server.Options{RewriteTimestamps: true})
+	g.topic("t", engine.TopicConfig{TimestampType: codec.LogAppendTime})
+	c := g.dial(t)
+	require.Zero(t, c.produceTo(2, 1, "t", 0, wrapper(t, codec.Gzip, "a", "b")).ErrorCode)
+	req := fetchRequest(1, 0, from{"t", 0, 0, 1 << 20})
+	req.ReplicaID = 2
+	got := fetched(ask[*kmsg.FetchResponse](c, 2, req))[0].RecordBatches
+	topic, ok := g.db.Topic("t")
+	require.True(t, ok)
+	stored, err := topic.Partition(0).Fetch(t.Context(), 0, engine.FetchOptions{})
+	require.NoError(t, err)
+	require.Equal(t, stored.Set, got)
 }
