@@ -163,3 +163,11 @@ func (db *DB) OpenViews() int {
 	defer db.iters.mu.Unlock()
 	return len(db.iters.views)
 }
+
+// Overwrite writes a row behind the store's back, as damage does.
+func (db *DB) Overwrite(t testing.TB, key, value []byte) {
+	t.Helper()
+	if err := db.pdb.Set(key, value, pebble.NoSync); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -45,6 +45,9 @@ func (p *Partition) load() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mu.alarm = retention.Never // there may be one; another does no harm
+	if s := p.mu.seldom; s != nil {
+		*s = seldom{cutAt: s.cutAt}
+	}
 	p.setSegmentsLocked(segments)
 	p.mu.unsaved = saved.End != active.End
 	if state.Cleaned != nil {

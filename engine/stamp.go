@@ -214,12 +214,16 @@ func (p *Partition) setSegment(batch *pebble.Batch, s *retention.Segment) error 
 // where it is replicated and truncated like a message, and the timestamp
 // keyspace, where a search finds it.
 func (p *Partition) setIndexRow(batch *pebble.Batch, row retention.IndexRow) error {
+	p.topic.db.stats.indexRows.Add(1)
+	return setIndexRow(batch, p.id(), row)
+}
+
+func setIndexRow(batch *pebble.Batch, id keys.Partition, row retention.IndexRow) error {
 	var keyBuf, valueBuf [64]byte // larger than any key or row: nothing is allocated
-	key := keys.AppendLog(keyBuf[:0], p.id().Companion(), row.Offset)
+	key := keys.AppendLog(keyBuf[:0], id.Companion(), row.Offset)
 	if err := batch.Set(key, codec.AppendIndexRow(valueBuf[:0], key, row), nil); err != nil {
 		return err
 	}
-	p.topic.db.stats.indexRows.Add(1)
-	key = keys.AppendTimestamp(keyBuf[:0], p.id(), row.Base, int64(row.Timestamp))
+	key = keys.AppendTimestamp(keyBuf[:0], id, row.Base, int64(row.Timestamp))
 	return batch.Set(key, codec.AppendTimestampRow(valueBuf[:0], key, row), nil)
 }

@@ -46,7 +46,8 @@ const (
 	// BadState: the state row of a partition is damaged or contradicts its log. What
 	// is rebuilt of a damaged one is a log start at the first message.
 	BadState FindingKind = "partition state"
-	// BadAlarm: maintenance would not look at the partition in time.
+	// BadAlarm: maintenance would not look at the partition, or more than an hour late.
+	// One that is less late may come of a clock that was set back.
 	BadAlarm FindingKind = "alarm"
 	// OrphanRows: rows of a topic or partition that does not exist. Repair removes
 	// them, where there are entries among them only with RepairOptions.Quarantine.
@@ -141,6 +142,10 @@ type verifier struct {
 	broken map[keys.Partition]bool
 	// orphans are the topics and partitions that do not exist and have rows.
 	orphans []keys.Partition
+	offsets []badOffset
+	// remove, if not nil, is told of each row that must go for a finding to go: what it
+	// holds cannot be made anew. The bytes are valid during the call.
+	remove  func(key, value []byte) error
 	cursor  codec.Cursor
 	message codec.Message
 }
@@ -231,8 +236,7 @@ func (v *verifier) partitions(ctx context.Context) error {
 		err := v.each(ctx, r, func(s *rowScan) error {
 			id, after, err := keys.DecodePartition(s.key)
 			if err != nil {
-				v.malformed(s.key, err)
-				return nil
+				return v.malformed(s, err)
 			}
 			if id.IsCompanion() {
 				id = id.Companion()
@@ -260,8 +264,7 @@ func (v *verifier) dues(ctx context.Context) error {
 	return v.each(ctx, keys.DuesRange(), func(s *rowScan) error {
 		at, id, err := keys.DecodeDue(s.key)
 		if err != nil {
-			v.malformed(s.key, err)
-			return nil
+			return v.malformed(s, err)
 		}
 		v.Alarms++
 		if _, ok := v.alarms[id]; !ok {
@@ -307,8 +310,16 @@ func (v *verifier) add(f Finding) {
 	}
 }
 
-func (v *verifier) malformed(key []byte, err error) {
+func (v *verifier) malformed(s *rowScan, err error) error {
 	v.add(Finding{Partition: -1, Offset: -1, Kind: MalformedRow, Detail: err.Error()})
+	return v.removable(s)
+}
+
+func (v *verifier) removable(s *rowScan) error {
+	if v.remove == nil {
+		return nil
+	}
+	return v.remove(s.key, s.value)
 }
 
 // verifyReportBytes is how much is gone over between two calls of progress.
@@ -337,23 +348,43 @@ func (v *verifier) consumerOffsets(ctx context.Context) error {
 	return v.each(ctx, keys.OffsetsRange(), func(s *rowScan) error {
 		group, id, err := keys.DecodeOffset(s.key)
 		if err != nil {
-			v.malformed(s.key, err)
-			return nil
+			return v.malformed(s, err)
 		}
 		v.Offsets++
-		if t, ok := v.topics[id.Topic]; !ok || id.Number < 0 || id.Number >= t.settings.partitions {
-			v.add(Finding{t.name, id.Number, -1, OrphanRows, fmt.Sprintf("offset of group %q for %s, which does not exist", group, id)})
-			return nil
-		}
-		row, err := decodeOffset(group, s.value)
-		switch {
+		t, ok := v.topics[id.Topic]
+		f := Finding{Topic: t.name, Partition: id.Number, Offset: -1}
+		switch err := checkOffset(group, s.value); {
+		case !ok || id.Number < 0 || id.Number >= t.settings.partitions:
+			f.Kind, f.Detail = OrphanRows, fmt.Sprintf("offset of group %q for %s, which does not exist", group, id)
 		case errors.Is(err, ErrNewerFormat):
 			return err
 		case err != nil:
-			v.add(Finding{v.topics[id.Topic].name, id.Number, -1, BadConsumerOffset, err.Error()})
-		case row.Offset < 0:
-			v.add(Finding{v.topics[id.Topic].name, id.Number, -1, BadConsumerOffset, fmt.Sprintf("group %q: offset %d", group, row.Offset)})
+			f.Kind, f.Detail = BadConsumerOffset, err.Error()
+		default:
+			return nil
+		}
+		v.add(f)
+		if len(v.offsets) < maxBadOffsets {
+			v.offsets = append(v.offsets, badOffset{group, id, f.Kind})
 		}
 		return nil
 	})
+}
+
+// badOffset is a consumer offset that is found to be wrong.
+type badOffset struct {
+	group string
+	id    keys.Partition
+	kind  FindingKind
+}
+
+// maxBadOffsets bounds how many one Repair mends.
+const maxBadOffsets = 1 << 20
+
+func checkOffset(group string, value []byte) error {
+	row, err := decodeOffset(group, value)
+	if err == nil && row.Offset < 0 {
+		err = fmt.Errorf("group %q: offset %d", group, row.Offset)
+	}
+	return err
 }

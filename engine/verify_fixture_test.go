@@ -146,6 +146,20 @@ func (b *breakable) restate(t *testing.T, pdb *pebble.DB, field string, value an
 // deadTopic and deadPartition do not exist.
 var deadTopic = keys.Partition{Topic: 99}
 
+// offsetsBut are the offsets of the log without some.
+func offsetsBut(lost ...int64) (list []int64) {
+	gone := make(map[int64]bool)
+	for _, o := range lost {
+		gone[o] = true
+	}
+	for o := int64(2); o < 29; o++ {
+		if !gone[o] {
+			list = append(list, o)
+		}
+	}
+	return list
+}
+
 func (b *breakable) deadPartition() keys.Partition {
 	return keys.Partition{Topic: b.id.Topic, Number: 5}
 }
@@ -228,6 +242,10 @@ var breaches = []breach{
 		do: func(t *testing.T, b *breakable, pdb *pebble.DB) {
 			set(t, pdb, keys.AppendSegment(nil, b.id, 20), []byte{0xc1})
 		}},
+	{name: "the first segment has no row", want: found(0, engine.BadSegment),
+		do: func(t *testing.T, b *breakable, pdb *pebble.DB) { unset(t, pdb, keys.AppendSegment(nil, b.id, 0)) }},
+	{name: "a segment has no row", want: found(10, engine.BadSegment),
+		do: func(t *testing.T, b *breakable, pdb *pebble.DB) { unset(t, pdb, keys.AppendSegment(nil, b.id, 10)) }},
 	{name: "a segment that is not sealed", want: found(0, engine.BadSegment),
 		do: func(t *testing.T, b *breakable, pdb *pebble.DB) {
 			b.reseg(t, pdb, 0, func(s *retention.Segment) { s.Sealed = false })
@@ -312,7 +330,7 @@ var rowBreaches = []breach{
 			for _, key := range rowKeys(t, pdb, keys.DuesRange()) {
 				unset(t, pdb, []byte(key))
 			}
-			set(t, pdb, keys.AppendDue(nil, int64(t0+2*hour), b.id), nil)
+			set(t, pdb, keys.AppendDue(nil, int64(t0+3*hour), b.id), nil)
 		}},
 	{name: "rows of a topic that does not exist", want: orphan("", 0),
 		do: func(t *testing.T, b *breakable, pdb *pebble.DB) {

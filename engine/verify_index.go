@@ -187,8 +187,7 @@ func (c *logCheck) foreignRows(ctx context.Context) error {
 	err := c.each(ctx, keys.LogRange(c.id.Companion(), 0, first), func(s *rowScan) error {
 		_, offset, err := keys.DecodeLog(s.key)
 		if err != nil {
-			c.malformed(s.key, err)
-			return nil
+			return c.malformed(s, err)
 		}
 		fail(offset, "a row below the first segment")
 		return nil
@@ -199,8 +198,7 @@ func (c *logCheck) foreignRows(ctx context.Context) error {
 	return c.each(ctx, keys.TimestampRange(c.id, 0, maxOffset), func(s *rowScan) error {
 		_, base, _, err := keys.DecodeTimestamp(s.key)
 		if err != nil {
-			c.malformed(s.key, err)
-			return nil
+			return c.malformed(s, err)
 		}
 		if !bases[base] {
 			fail(base, "rows of a segment that does not exist")

@@ -1,11 +1,14 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
+	"github.com/cairnlog/cairn/codec"
 	"github.com/cairnlog/cairn/keys"
 	"github.com/cairnlog/cairn/retention"
 )
@@ -27,7 +30,10 @@ type logCheck struct {
 	// lossy: not every message could be read.
 	lossy bool
 	// transactional: there are transactions. stateOK: the state row could be read.
-	transactional, stateOK bool
+	// badState, badEnd: that is found to be wrong.
+	transactional, stateOK, badState, badEnd bool
+	newestEpoch                              int32 // -1 for none
+	first                                    int64 // offset that there is, -1 for none
 }
 
 // segmentRow is a segment as the manifest has it, and what is wrong with it.
@@ -43,8 +49,19 @@ type segmentRow struct {
 // dense reports whether each offset must be there.
 func (c *logCheck) dense() bool { return c.state.Cleaned == nil && !c.state.Holes }
 
+// find notes a finding.
 func (c *logCheck) find(offset int64, kind FindingKind, format string, args ...any) {
+	c.badState = c.badState || kind == BadState
+	c.badEnd = c.badEnd || kind == BadEnd
 	c.verifier.find(c.id, offset, kind, format, args...)
+}
+
+func (c *logCheck) malformed(s *rowScan, err error) error {
+	if c.broken == nil {
+		c.broken = make(map[keys.Partition]bool)
+	}
+	c.broken[c.id] = true
+	return c.verifier.malformed(s, err)
 }
 
 func (c *logCheck) run(ctx context.Context) error {
@@ -70,6 +87,9 @@ func (c *logCheck) readState(context.Context) error {
 	} else if err != nil {
 		c.find(-1, BadState, "%v", err)
 		c.state = partitionState{Version: stateVersion, Holes: true} // what was known of holes is lost
+		if c.settings.cleanupCompact {
+			c.state.Cleaned = &cleaned{TombstoneDue: retention.Never}
+		}
 	}
 	c.stateOK = err == nil
 	return nil
@@ -91,8 +111,7 @@ func (c *logCheck) readSegments(ctx context.Context) error {
 	err := c.each(ctx, keys.SegmentRange(c.id, 0, maxOffset), func(s *rowScan) error {
 		_, base, err := keys.DecodeSegment(s.key)
 		if err != nil {
-			c.malformed(s.key, err)
-			return nil
+			return c.malformed(s, err)
 		}
 		row := segmentRow{Segment: retention.NewSegment(base)}
 		seg, err := retention.DecodeSegment(s.value)
@@ -110,6 +129,9 @@ func (c *logCheck) readSegments(ctx context.Context) error {
 		c.segments = append(c.segments, row)
 		return nil
 	})
+	if err == nil {
+		err = c.impliedSegments(ctx)
+	}
 	c.Segments += int64(len(c.segments))
 	c.next = c.state.LogStart
 	if len(c.segments) > 0 {
@@ -118,6 +140,47 @@ func (c *logCheck) readSegments(ctx context.Context) error {
 	c.end = c.next
 	c.order()
 	return err
+}
+
+// impliedSegments finds segments that have lost their row: there are index rows of them,
+// or entries, where no other segment is.
+func (c *logCheck) impliedSegments(ctx context.Context) error {
+	err := c.each(ctx, keys.TimestampRange(c.id, 0, maxOffset), func(s *rowScan) error {
+		_, base, _, err := keys.DecodeTimestamp(s.key)
+		if err != nil {
+			return nil // found with the foreign rows
+		}
+		s.skip(keys.TimestampRange(c.id, base+1, base+1).Start)
+		c.imply(base)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	scan := c.view.scan(keys.LogRange(c.id, c.state.LogStart, maxOffset))
+	defer scan.close()
+	c.first = -1
+	if ok, err := scan.next(ctx); err != nil || !ok {
+		return err
+	}
+	c.first = c.state.LogStart
+	if e, err := codec.ParseEntry(scan.key, scan.value); err == nil && e.First >= 0 {
+		c.first = e.First
+	}
+	if len(c.segments) == 0 || c.first < c.segments[0].Base {
+		c.imply(c.first)
+	}
+	return nil
+}
+
+// imply adds a segment that begins at base if that is in no other.
+func (c *logCheck) imply(base int64) {
+	i, found := slices.BinarySearchFunc(c.segments, base, func(s segmentRow, base int64) int { return cmp.Compare(s.Base, base) })
+	if found || i > 0 && !(c.segments[i-1].readable && c.segments[i-1].End <= base) {
+		return
+	}
+	c.find(base, BadSegment, "there is no row of it")
+	c.segments = slices.Insert(c.segments, i, segmentRow{Segment: retention.NewSegment(base), rebuild: true})
 }
 
 // order: all segments but the last are sealed and end where the next begins, or before.
@@ -156,17 +219,15 @@ func (c *logCheck) entries(ctx context.Context) error {
 	marks := c.transactionCheck()
 	defer marks.close()
 	more, err := scan.next(ctx)
-	if more && err == nil && len(c.segments) == 0 {
-		c.find(-1, BadSegment, "entries and no segment")
-		c.segments = []segmentRow{{Segment: retention.NewSegment(c.next), rebuild: true}}
-	}
 	for i := range c.segments {
 		s := c.segment(i)
 		err = errors.Join(err, s.index.begin(ctx))
 		for ; more && err == nil; more, err = scan.next(ctx) {
 			_, last, keyErr := keys.DecodeLog(scan.key)
 			if keyErr != nil {
-				c.malformed(scan.key, keyErr)
+				if err = c.malformed(scan, keyErr); err != nil {
+					break
+				}
 				continue
 			}
 			if last >= c.upper(i) {

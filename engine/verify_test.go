@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/cairnlog/cairn/codec"
 	"github.com/cairnlog/cairn/engine"
 	"github.com/cairnlog/cairn/keys"
+	"github.com/cairnlog/cairn/retention"
 )
 
 func verify(t testing.TB, s *store) engine.Verification {
@@ -206,6 +208,25 @@ func TestVerifyFindsNothingInTheMiddleOfACompaction(t *testing.T) {
 	r, err := p.Compact(t.Context(), engine.CompactOptions{})
 	require.NoError(t, err)
 	require.NotZero(t, r.Superseded, "the passes before were interrupted")
+	require.Empty(t, verify(t, s).Findings)
+}
+
+// An alarm for at once is ahead of a clock that is set back then: not a finding.
+func TestVerifyAllowsForAClockThatWasSetBack(t *testing.T) {
+	s := newStore(t)
+	lead(t, s.log(engine.TopicConfig{}), t0)
+	s.clock.add(5000)
+	s.alter(engine.TopicConfig{SegmentAge: ms(1)}) // makes the log due
+	s.clock.add(-4000)
+	require.Empty(t, verify(t, s).Findings)
+}
+
+// So is one for a log that is due at the end of time.
+func TestVerifyAllowsForAnAlarmBeforeTheEndOfTime(t *testing.T) {
+	s := newStore(t)
+	lead(t, s.log(engine.TopicConfig{}), math.MaxInt64-hour-1)
+	s.alter(engine.TopicConfig{Retention: retention.Policy{MaxAge: ms(int64(hour))}})
+	require.NotZero(t, verify(t, s).Alarms)
 	require.Empty(t, verify(t, s).Findings)
 }
 
