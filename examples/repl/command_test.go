@@ -89,6 +89,8 @@ expire-groups 0s --json
 checkpoint $TMP/copy --json
 export $TMP/a.jsonl --json
 import $TMP/a.jsonl --json
+verify --json
+repair --quarantine --json
 `
 
 func TestJSONOutputParsesForEveryCommandWithData(t *testing.T) {

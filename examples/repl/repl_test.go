@@ -68,7 +68,7 @@ func requireTranscript(t *testing.T, name string) {
 }
 
 func TestScriptsGiveTheirTranscripts(t *testing.T) {
-	for _, name := range []string{"basics", "wire", "mistakes", "load", "enriched", "checkpoint", "export", "groups"} {
+	for _, name := range []string{"basics", "wire", "mistakes", "load", "enriched", "checkpoint", "export", "groups", "verify"} {
 		t.Run(name, func(t *testing.T) { requireTranscript(t, name) })
 	}
 }
