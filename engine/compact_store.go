@@ -35,8 +35,8 @@ func newCompactStore(p *Partition, now codec.Timestamp) *compactStore {
 	return s
 }
 
-// transactions gives the plan the transactions that ended in the log. All that began
-// below the end of the plan have: see planLocked.
+// transactions gives the plan the transactions that ended in the log, 32 bytes each in
+// memory for the pass. All that began below the end of the plan have: see planLocked.
 func (s *compactStore) transactions() error {
 	var ended []compaction.Transaction
 	s.p.mu.Lock()

@@ -104,6 +104,10 @@ func (t *transactional) loaded() []*Partition {
 	defer t.mu.Unlock()
 	parts := make([]*Partition, 0, len(t.parts))
 	for p := range t.parts {
+		if p.topic.dropped.Load() { // nobody needs it any more
+			delete(t.parts, p)
+			continue
+		}
 		parts = append(parts, p)
 	}
 	return parts

@@ -459,3 +459,21 @@ func requireWhole(t *testing.T, p *engine.Partition) error {
 	}
 	return nil
 }
+
+// A topic that is deleted takes its transactions with it; the handle ends what is left.
+func TestTransactionOfADeletedTopic(t *testing.T) {
+	s := newStore(t)
+	p, q := s.named("p", enriched()), s.named("q", enriched())
+	tx := begin(t, s, 7)
+	appendIn(t, tx, p, "a")
+	appendIn(t, tx, q, "b")
+	require.NoError(t, s.DeleteTopic(t.Context(), "p"))
+	open, err := s.OpenTransactions(t.Context())
+	require.NoError(t, err)
+	require.Len(t, open[0].Partitions, 1)
+	_, err = tx.Append(t.Context(), p, kv("k", "late"))
+	require.ErrorIs(t, err, engine.ErrUnknownTopic)
+	require.NoError(t, tx.Commit(t.Context()))
+	require.Equal(t, "b", visible(t, q, engine.ReadCommitted))
+	require.Equal(t, 1, transactionRows(t, s))
+}
