@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"math"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -142,7 +144,7 @@ func (db *DB) open() (err error) {
 		db.committer = startCommitter(db)
 	}
 	if err := db.recover(); err != nil {
-		return err
+		return corruptStore(err)
 	}
 	db.log(slog.LevelInfo, "store opened", "dir", db.dir, "topics", len(db.Topics()))
 	if db.opts.ReadOnly { // nothing to maintain
@@ -175,10 +177,28 @@ func (db *DB) openPebble() error {
 		db.pdb = <-opened
 		db.opened.Store(true)
 	}
-	if err != nil && pebble.IsCorruptionError(err) {
-		return &CorruptionError{Offset: -1, Err: err}
+	return corruptStore(err)
+}
+
+// corruptStore makes a CorruptionError of what Pebble says of a damaged store at Open:
+// damaged blocks, and files that are not there, not of their size, or not a store's.
+// The latter have no other sign than their text; an error of the file system names its
+// operation.
+func corruptStore(err error) error {
+	if err == nil {
+		return nil
 	}
-	return err
+	_, told := errors.AsType[*CorruptionError](err)
+	_, ofFile := errors.AsType[*fs.PathError](err)
+	text := err.Error()
+	switch {
+	case told:
+		return err
+	case pebble.IsCorruptionError(err), !ofFile && (strings.Contains(text, "pebble: ") || strings.Contains(text, "object size mismatch")):
+		return &CorruptionError{Offset: -1, Err: err}
+	default:
+		return err
+	}
 }
 
 // unlessFailed runs f in a goroutine and returns its error, or the store's

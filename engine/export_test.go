@@ -171,3 +171,10 @@ func (db *DB) Overwrite(t testing.TB, key, value []byte) {
 		t.Fatal(err)
 	}
 }
+
+// WriteMark writes the mark and the watermark as the maintenance loop does about once
+// a second.
+func (db *DB) WriteMark(ctx context.Context) error {
+	defer db.HoldMaintenance()()
+	return db.writeMark(ctx)
+}

@@ -97,11 +97,11 @@ func (i *iterator) move(m move, key []byte) (bool, error) {
 		ok = i.it.Last()
 	}
 	if !ok {
-		return false, i.it.Error()
+		return false, damagedBlock(i.it.Error())
 	}
 	value, err := i.it.ValueAndErr()
 	if err != nil {
-		return false, err
+		return false, damagedBlock(err)
 	}
 	i.key = append(i.key[:0], i.it.Key()...)
 	if i.size = len(value); i.headers {
@@ -109,6 +109,15 @@ func (i *iterator) move(m move, key []byte) (bool, error) {
 	}
 	i.value = append(i.value[:0], value...)
 	return true, nil
+}
+
+// damagedBlock makes a CorruptionError of Pebble's. Who knows of which partition it is
+// says so with readError.
+func damagedBlock(err error) error {
+	if err != nil && pebble.IsCorruptionError(err) {
+		return &CorruptionError{Offset: -1, Err: err}
+	}
+	return err
 }
 
 // close releases the iterator. It has no error to give on a read path: what
@@ -165,7 +174,7 @@ func (db *DB) getOpen(key []byte) ([]byte, error) {
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil, nil
 	} else if err != nil {
-		return nil, err
+		return nil, damagedBlock(err)
 	}
 	return append([]byte{}, value...), closer.Close()
 }

@@ -153,7 +153,7 @@ func (p *Partition) ready() error {
 		return nil
 	}
 	if err := p.load(); err != nil {
-		return err
+		return p.readError(-1, err)
 	}
 	p.topic.db.stats.partitionsOpened.Add(1)
 	p.loaded.Store(true)

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"iter"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"github.com/cairnlog/cairn/codec"
 )
 
@@ -230,8 +228,8 @@ func (r *reading) messages(ctx context.Context, from int64, bounds readBounds, y
 
 // readError locates an error of Pebble's in the log.
 func (p *Partition) readError(offset int64, err error) error {
-	if err != nil && pebble.IsCorruptionError(err) {
-		return p.corrupt(offset, err)
+	if bad, ok := errors.AsType[*CorruptionError](err); ok && bad.Topic == "" {
+		return p.corrupt(offset, bad.Err)
 	}
 	return err
 }
