@@ -87,7 +87,7 @@ func TestKilledAnywhere(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
 	}
-	const orders = 300
+	const orders = 150
 	dir := filepath.Join(t.TempDir(), "store")
 	for kills := 0; ; kills++ {
 		cmd := exec.Command(os.Args[0], "-test.run", "^TestServeUntilKilled$")
@@ -95,7 +95,7 @@ func TestKilledAnywhere(t *testing.T) {
 		require.NoError(t, cmd.Start())
 		done := make(chan error, 1)
 		go func() { done <- cmd.Wait() }()
-		limit := time.Duration(30+20*kills) * time.Millisecond
+		limit := time.Duration(50+50*kills) * time.Millisecond
 		select {
 		case err := <-done:
 			require.NoError(t, err)
@@ -103,7 +103,9 @@ func TestKilledAnywhere(t *testing.T) {
 			requireExactlyOnce(t, dir, orders)
 			return
 		case <-time.After(limit):
-			require.NoError(t, cmd.Process.Kill())
+			if err := cmd.Process.Kill(); !errors.Is(err, os.ErrProcessDone) { // it may just have ended
+				require.NoError(t, err)
+			}
 			<-done
 		}
 	}
