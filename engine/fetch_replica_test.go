@@ -62,3 +62,27 @@ func TestFollowersGetSegmentsAndTheirIndex(t *testing.T) {
 		})
 	}
 }
+
+// SPEC 10.7.9: control messages replicate: a follower's fetch has them, byte for byte,
+// at their offsets.
+func TestFollowersGetControlMessages(t *testing.T) {
+	s, p := enrichedLog(t)
+	_, err := p.BeginEpoch(t.Context(), 3)
+	require.NoError(t, err)
+	tx := begin(t, s, 7)
+	appendIn(t, tx, p, "a")
+	require.NoError(t, tx.Commit(t.Context()))
+	r, err := p.FetchReplica(t.Context(), 0, engine.FetchOptions{Format: engine.FormatEnriched, Control: true})
+	require.NoError(t, err)
+	require.EqualValues(t, 4, r.Next)
+	require.Equal(t, enrichedSet(fetchEnriched(t, p, 0)...), r.Set)
+	var types []uint8
+	for set := r.Set; len(set) > 0; {
+		f, n, err := codec.ReadEnrichedFrame(set)
+		require.NoError(t, err)
+		require.EqualValues(t, len(types), f.Offset)
+		types = append(types, f.Type)
+		set = set[n:]
+	}
+	require.Equal(t, []uint8{8, 9, 0, 10}, types)
+}
