@@ -23,9 +23,9 @@ func TestKeysAreTheGoldenBytes(t *testing.T) {
 		{Topic: 1, Number: 0}, {Topic: 1, Number: -1}, {Topic: 0xa1b2c3d4, Number: math.MaxInt32}, {Topic: 0xa1b2c3d4, Number: math.MinInt32},
 	}
 	rows := []row{
-		{name: "orders", offset: 0, time: 1_500_000_000_000, epoch: 0},
-		{name: "", offset: 41, time: -1, epoch: 7},
-		{name: "a\x00b\xff", offset: math.MaxInt64, time: math.MinInt64, epoch: math.MaxInt32},
+		{name: "orders", offset: 0, time: 1_500_000_000_000, epoch: 0, start: 0},
+		{name: "", offset: 41, time: -1, epoch: 7, start: 7},
+		{name: "a\x00b\xff", offset: math.MaxInt64, time: math.MinInt64, epoch: math.MaxInt32, start: math.MaxInt32},
 	}
 	for _, s := range spaces {
 		var golden strings.Builder

@@ -13,6 +13,7 @@ type row struct {
 	partition    keys.Partition
 	offset, time int64
 	epoch        int32
+	start        int64 // of a transaction
 }
 
 // space ties the functions of one space together for the tests of them all.
@@ -96,15 +97,13 @@ var spaces = []space{
 	{
 		"transactions", 11,
 		func(dst []byte, r row) []byte {
-			return keys.AppendTransaction(dst, r.partition, r.offset, int64(r.epoch))
+			return keys.AppendTransaction(dst, r.partition, r.offset, r.start)
 		},
 		func(key []byte) (r row, err error) {
-			var start int64
-			r.partition, r.offset, start, err = keys.DecodeTransaction(key)
-			r.epoch = int32(start)
+			r.partition, r.offset, r.start, err = keys.DecodeTransaction(key)
 			return
 		},
-		func(r row) []any { return partitionFields(r, uint64(r.offset), uint64(r.epoch)) },
+		func(r row) []any { return partitionFields(r, uint64(r.offset), uint64(r.start)) },
 	},
 }
 
@@ -135,5 +134,6 @@ func randomRow(rng *rand.Rand) row {
 		offset:    pick(rng, boundaryOffsets, rng.Int64()),
 		time:      pick(rng, boundaryTimes, int64(rng.Uint64())),
 		epoch:     pick(rng, boundaryEpochs, rng.Int32()),
+		start:     pick(rng, boundaryOffsets, rng.Int64()),
 	}
 }
