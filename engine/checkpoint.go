@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,7 +29,9 @@ import (
 // the next Open.
 const checkpointStage = "CHECKPOINT.tmp"
 
-// checkpointSuffix is what a copy is called beside its place until it is whole.
+// checkpointSuffix, and a number of its own, is what a copy is called beside its place
+// until it is whole. What a crash leaves under such a name nobody removes: it cannot be
+// told from somebody else's.
 const checkpointSuffix = ".incomplete"
 
 // Checkpoint makes a copy of the store in dir, which must not exist, while appends go
@@ -71,7 +74,7 @@ func (db *DB) checkpoint(ctx context.Context, dir string) error {
 	}
 	started := db.opts.Now()
 	done := make(chan error, 1)
-	c := &checkpoint{db: db, ctx: ctx, fs: db.opts.FS, dir: dir, temp: dir + checkpointSuffix}
+	c := &checkpoint{db: db, ctx: ctx, fs: db.opts.FS, dir: dir, temp: fmt.Sprintf("%s%s-%016x", dir, checkpointSuffix, rand.Uint64())}
 	go func() { // any of its calls may be parked behind the fence
 		err := c.make()
 		<-db.checkpointing
@@ -106,11 +109,30 @@ func (db *DB) checkpointPlace(dir string) (string, error) {
 		}
 		dir = abs
 	}
+	if err := db.outside(dir); err != nil {
+		return "", err
+	}
+	if err := makeDir(raw, raw.PathDir(dir)); err != nil {
+		return "", err
+	}
+	if raw == vfs.Default { // a link may lead into the store
+		parent, err := filepath.EvalSymlinks(raw.PathDir(dir))
+		if err != nil {
+			return "", err
+		}
+		dir = raw.PathJoin(parent, raw.PathBase(dir))
+	}
+	return dir, db.outside(dir)
+}
+
+// outside refuses a directory inside of the store.
+func (db *DB) outside(dir string) error {
+	raw := db.opts.FS
 	inside := raw.PathJoin(dir, "x")
 	if prefix := raw.PathDir(raw.PathJoin(db.dir, "x")); strings.HasPrefix(inside, prefix+string(filepath.Separator)) {
-		return "", codec.Errorf(codec.CodeInvalidRequest, "%s is inside of the store", dir)
+		return codec.Errorf(codec.CodeInvalidRequest, "%s is inside of the store", dir)
 	}
-	return dir, makeDir(raw, raw.PathDir(dir))
+	return nil
 }
 
 // checkpoint is one on its way.
@@ -132,16 +154,17 @@ type checkedEnd struct {
 
 func (c *checkpoint) make() (err error) {
 	stage := c.fs.PathJoin(c.db.dir, checkpointStage)
+	if _, err := c.fs.Stat(c.temp); !errors.Is(err, os.ErrNotExist) { // not ours to remove
+		return errors.Join(err, fmt.Errorf("%s: %w", c.temp, os.ErrExist))
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, ignoreMissing(c.fs.RemoveAll(c.temp)))
 		}
 	}()
 	defer func() { err = errors.Join(err, ignoreMissing(c.fs.RemoveAll(stage))) }()
-	for _, old := range []string{stage, c.temp} { // of a process that died
-		if err := ignoreMissing(c.fs.RemoveAll(old)); err != nil {
-			return err
-		}
+	if err := ignoreMissing(c.fs.RemoveAll(stage)); err != nil { // of a checkpoint that was parked
+		return err
 	}
 	c.noteEnds()
 	for _, step := range []func(stage string) error{c.flush, c.cut, c.carry, c.check} {

@@ -291,7 +291,7 @@ func TestCheckpointsAtOnceAndClose(t *testing.T) {
 	names, err := s.opts.FS.List("")
 	require.NoError(t, err)
 	for _, name := range names {
-		require.False(t, strings.HasSuffix(name, ".incomplete"), name)
+		require.NotContains(t, name, ".incomplete")
 		if name != s.dir {
 			require.NoError(t, enginetest.Audit(s.opts.FS, name))
 		}
@@ -321,4 +321,32 @@ func TestCheckpointOnDiskLinksTables(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, want, contentsOf(t, db))
 	require.NoError(t, db.Close())
+}
+
+// A checkpoint removes nothing that it did not make, whatever it is called: not the
+// store itself, nor a directory of somebody else's.
+func TestCheckpointRemovesNothingOfOthers(t *testing.T) {
+	s := newStore(t)
+	lead(t, s.log(engine.TopicConfig{}), t0)
+	require.NoError(t, s.Close())
+	s.dir = "copy.incomplete"
+	s.open()
+	lead(t, s.log(engine.TopicConfig{}), t0)
+	require.NoError(t, s.opts.FS.MkdirAll("other.incomplete", 0o755))
+	writeFile(t, s.opts.FS, "other.incomplete/precious", []byte("mine"))
+	require.NoError(t, s.Checkpoint(t.Context(), "copy"))
+	require.NoError(t, s.Checkpoint(t.Context(), "other"))
+	require.Equal(t, "mine", string(readFile(t, s.opts.FS, "other.incomplete/precious")))
+	s.reopen()
+	require.EqualValues(t, 1, end(t, s.log(engine.TopicConfig{})))
+}
+
+// A directory that leads into the store by a symbolic link is inside of it.
+func TestCheckpointIntoTheStoreByALink(t *testing.T) {
+	s := diskStore(t)
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(s.dir, link); err != nil {
+		t.Skip("no symbolic links: ", err)
+	}
+	requireCode(t, codec.CodeInvalidRequest, s.Checkpoint(t.Context(), filepath.Join(link, "copy")))
 }
